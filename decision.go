@@ -1,0 +1,189 @@
+package slidegate
+
+import (
+	"math"
+	"time"
+
+	"github.com/slidegate/slidegate/internal/window"
+)
+
+// A Decision is the answer to one request: a value that allocates nothing and may be kept. Its
+// waits are worked out when asked for, all from the one reading of the store's clock.
+type Decision struct {
+	// Allowed says whether the request was admitted; for a Peek, whether it would have been.
+	Allowed bool
+
+	// Cost is the number of units asked for.
+	Cost int64
+
+	charged bool // holds units that Refund can give back
+	limits  []Limit
+	key     string
+	answer  Answer
+}
+
+// A State is how one limit stands after a decision.
+type State struct {
+	Limit Limit
+
+	// Remaining units would be admitted right now; never negative.
+	Remaining int64
+
+	// ResetIn is the time until the limit is completely full again if nothing else is charged.
+	ResetIn time.Duration
+
+	// RetryIn is 0 if the limit has room for the request, else the time until it would fit if
+	// nothing else is charged. Both are tight to the millisecond.
+	RetryIn time.Duration
+}
+
+// Len returns the number of limits that were asked; 0 for [Unlimited] and [Blocked].
+func (d *Decision) Len() int { return len(d.limits) }
+
+// Key returns the key that was asked for. Keys are people: mind where it is written.
+func (d *Decision) Key() string { return d.key }
+
+// At returns the store's clock at the decision, in whole milliseconds.
+func (d *Decision) At() time.Time { return time.UnixMilli(d.answer.Now) }
+
+// Charged tells whether units were charged that have not been given back through this Decision.
+func (d *Decision) Charged() bool { return d.charged }
+
+// State returns how the i-th limit stands, in declared order. It panics unless 0 <= i < Len.
+func (d *Decision) State(i int) State {
+	return State{
+		Limit:     d.limits[i],
+		Remaining: d.remaining(i),
+		ResetIn:   milliseconds(d.reset(i)),
+		RetryIn:   milliseconds(d.retry(i)),
+	}
+}
+
+// remaining, reset and retry are the one place that knows them, in units and milliseconds.
+func (d *Decision) remaining(i int) int64 { return max(0, d.limits[i].Quota-d.used(i)) }
+
+func (d *Decision) used(i int) int64 {
+	if d.limits[i].Algorithm == SlidingCounter {
+		c, span := d.counter(i)
+		return c.Used(d.answer.Now, span)
+	}
+	return d.answer.Readings[i].Units
+}
+
+func (d *Decision) reset(i int) int64 {
+	if d.limits[i].Algorithm == SlidingCounter {
+		c, span := d.counter(i)
+		return c.WaitUntil(d.answer.Now, span, 0)
+	}
+	if d.answer.Readings[i].Units == 0 {
+		return 0
+	}
+	return d.leaves(i, d.answer.Readings[i].At)
+}
+
+func (d *Decision) retry(i int) int64 {
+	if !d.refuses(i) {
+		return 0
+	}
+	if d.limits[i].Algorithm == SlidingCounter {
+		c, span := d.counter(i)
+		return c.WaitUntil(d.answer.Now, span, d.limits[i].Quota-d.Cost)
+	}
+	return d.leaves(i, d.answer.Readings[i].Back)
+}
+
+// refuses tells whether a limit has no room for this request. A request that was charged is
+// counted in what is used already, and a cost of 0 always fits.
+func (d *Decision) refuses(i int) bool {
+	return !d.Allowed && d.Cost > 0 && d.used(i)+d.Cost > d.limits[i].Quota
+}
+
+// leaves returns the time until a charge of a log, recorded at e, leaves the window.
+func (d *Decision) leaves(i int, e int64) int64 {
+	return e + d.limits[i].Window.Milliseconds() - d.answer.Now
+}
+
+func (d *Decision) counter(i int) (c window.Counter, span int64) {
+	r := &d.answer.Readings[i]
+	return window.Counter{Start: r.At, Prev: r.Back, Cur: r.Units}, d.limits[i].Window.Milliseconds()
+}
+
+// Binding returns the state of the limit that a single-valued header speaks for: one that
+// refuses, first; then the least remaining; then the longest to wait; then declared order. It is
+// the zero State if there are no limits.
+func (d *Decision) Binding() State {
+	if i := d.BindingIndex(); i >= 0 {
+		return d.State(i)
+	}
+	return State{}
+}
+
+// BindingIndex returns the index of the limit that Binding describes, -1 if there is none.
+func (d *Decision) BindingIndex() int {
+	switch len(d.limits) {
+	case 0:
+		return -1
+	case 1:
+		return 0
+	}
+	best := 0
+	for i := 1; i < len(d.limits); i++ {
+		if d.binds(i, best) {
+			best = i
+		}
+	}
+	return best
+}
+
+// binds tells whether limit i binds rather than limit j, which was declared earlier.
+func (d *Decision) binds(i, j int) bool {
+	refused, other := d.refuses(i), d.refuses(j)
+	if refused != other {
+		return refused
+	}
+	if a, b := d.remaining(i), d.remaining(j); a != b {
+		return a < b
+	}
+	if refused {
+		return d.retry(i) > d.retry(j)
+	}
+	return d.reset(i) > d.reset(j)
+}
+
+// Remaining returns the remaining units of the binding limit.
+func (d *Decision) Remaining() int64 {
+	i := d.BindingIndex()
+	if i < 0 {
+		return 0
+	}
+	return d.remaining(i)
+}
+
+// ResetAfter returns the time until the binding limit is completely full again.
+func (d *Decision) ResetAfter() time.Duration {
+	i := d.BindingIndex()
+	if i < 0 {
+		return 0
+	}
+	return milliseconds(d.reset(i))
+}
+
+// RetryAfter returns the longest wait among the limits that refuse: after exactly so long the
+// same request would be admitted if nothing else is charged, and one millisecond earlier it
+// would not. It is 0 if the request was admitted, and for [Blocked], which never admits.
+func (d *Decision) RetryAfter() time.Duration {
+	longest := int64(0)
+	if d.Allowed {
+		return 0
+	}
+	for i := range d.limits {
+		longest = max(longest, d.retry(i))
+	}
+	return milliseconds(longest)
+}
+
+// milliseconds saturates instead of wrapping: a clock can step back by more than a Duration holds.
+func milliseconds(ms int64) time.Duration {
+	const most = math.MaxInt64 / int64(time.Millisecond)
+	return time.Duration(min(ms, most)) * time.Millisecond
+}

@@ -1,0 +1,107 @@
+package window
+
+import "math"
+
+// Counter is the state of a sliding counter: the units admitted in the current aligned window,
+// which begins at Start, and in the one before.
+type Counter struct {
+	Start, Prev, Cur int64
+}
+
+// Floor returns the start of the aligned window that now is in: the largest multiple of span
+// that is not after now, also before the epoch.
+func Floor(now, span int64) int64 {
+	r := now % span
+	if r < 0 {
+		r += span
+	}
+	return now - r
+}
+
+// Ceil returns the smallest multiple of step that is not before now.
+func Ceil(now, step int64) int64 {
+	f := Floor(now, step)
+	if f == now {
+		return f
+	}
+	return f + step
+}
+
+// Roll returns the counter as it stands at now. The start never decreases: a clock that is
+// behind it leaves the counter as it is.
+func (c Counter) Roll(now, span int64) Counter {
+	if now < c.Start+span {
+		return c
+	}
+	start := Floor(now, span)
+	if start == c.Start+span {
+		return Counter{Start: start, Prev: c.Cur}
+	}
+	return Counter{Start: start}
+}
+
+// Used returns the weighted units of a rolled counter at now.
+func (c Counter) Used(now, span int64) int64 {
+	if c.Prev == 0 {
+		return c.Cur
+	}
+	return weigh(c.Prev, max(0, now-c.Start), span) + c.Cur
+}
+
+// weigh is the share of prev that still counts when elapsed of span has passed: one
+// multiplication, one division and one floor in IEEE doubles, in this order, everywhere.
+// It never grows with elapsed, since each of the three steps is monotone.
+func weigh(prev, elapsed, span int64) int64 {
+	product := float64(prev) * float64(span-elapsed)
+	return int64(math.Floor(product / float64(span)))
+}
+
+// WaitUntil returns the smallest wait from now after which a rolled counter uses at most target
+// units if nothing is charged; 0 if it does so already. Target is not negative.
+func (c Counter) WaitUntil(now, span, target int64) int64 {
+	if c.Used(now, span) <= target {
+		return 0
+	}
+	// Within the current window the weight of prev falls; at its end cur takes prev's place.
+	if c.Cur <= target {
+		if e := firstElapsed(c.Prev, span, target-c.Cur); e < span {
+			return c.Start + e - now
+		}
+	}
+	return c.Start + span + firstElapsed(c.Cur, span, target) - now
+}
+
+// firstElapsed returns the smallest elapsed time at which at most target units of prev count,
+// searched with the formula itself: a closed form in reals says where to begin, and the
+// formula in doubles has the last word.
+func firstElapsed(prev, span, target int64) int64 {
+	if prev <= target {
+		return 0
+	}
+	// floor(prev*(span-e)/span) <= target holds when prev*(span-e) < (target+1)*span.
+	guess := span - int64(math.Ceil(float64(target+1)*float64(span)/float64(prev))) + 1
+	low, high := int64(0), span // weigh(low) > target, weigh(high) = 0 <= target
+	guess = min(max(guess, low+1), high)
+	for step := int64(1); ; step *= 2 {
+		if weigh(prev, guess, span) <= target {
+			high = guess
+			if guess = high - step; guess <= low {
+				break
+			}
+		} else {
+			low = guess
+			if guess = low + step; guess >= high {
+				break
+			}
+		}
+	}
+	for high-low > 1 {
+		mid := low + (high-low)/2
+		if weigh(prev, mid, span) <= target {
+			high = mid
+		} else {
+			low = mid
+		}
+	}
+	return high
+}
