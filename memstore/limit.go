@@ -1,0 +1,206 @@
+package memstore
+
+import (
+	"math"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/window"
+)
+
+// An identity is what a limit's state is found by, beside the key.
+type identity struct {
+	name      string
+	algorithm slidegate.Algorithm
+	window    time.Duration
+}
+
+// A limit is a slidegate.Limit in the numbers that decisions use.
+type limit struct {
+	id         uint32 // of its identity in this store
+	counter    bool
+	wide       bool  // needs wide rings
+	span       int64 // window, in milliseconds
+	quota      int64
+	resolution int64 // in milliseconds
+	entries    int   // the most a log can hold
+}
+
+func newLimit(l slidegate.Limit, id uint32) limit {
+	span := l.Window.Milliseconds()
+	resolution := max(1, l.Resolution.Milliseconds())
+	return limit{
+		id:         id,
+		counter:    l.Algorithm == slidegate.SlidingCounter,
+		wide:       span >= narrowSpan || l.Quota >= narrowQuota,
+		span:       span,
+		quota:      l.Quota,
+		resolution: resolution,
+		entries:    int(min(l.Quota, (span+resolution-1)/resolution+1, math.MaxInt32)),
+	}
+}
+
+// A state is one limit of one key, in 24 bytes without a pointer.
+//
+//	       sliding log                      sliding counter
+//	at     recorded time of the newest      start of the current window
+//	word   units of the only entry, or      units of the window before << 31 | units of
+//	       spilled | index of a ring        the current one, or spilled | index of a pair
+type state struct {
+	at    int64
+	word  uint64
+	limit uint32 // id of the identity
+	next  uint32 // 1 + index of the key's next state in the shard's nodes; 0 for none
+}
+
+const (
+	spilled   = 1 << 63
+	counted   = 31 // bits of a count that needs no pair
+	countMask = 1<<counted - 1
+)
+
+// A pair is the counts of a counter that are too large for a word.
+type pair struct{ prev, cur int64 }
+
+// load returns the counter as it is stored.
+func (sh *shard) load(st *state) window.Counter {
+	if st.word&spilled != 0 {
+		p := sh.pairs.at(st.word)
+		return window.Counter{Start: st.at, Prev: p.prev, Cur: p.cur}
+	}
+	return window.Counter{Start: st.at, Prev: int64(st.word >> counted), Cur: int64(st.word & countMask)}
+}
+
+// save stores a counter.
+func (sh *shard) save(st *state, c window.Counter) {
+	st.at = c.Start
+	if st.word&spilled != 0 {
+		*sh.pairs.at(st.word) = pair{c.Prev, c.Cur}
+		return
+	}
+	if c.Prev > countMask || c.Cur > countMask {
+		st.word = sh.pairs.add(pair{c.Prev, c.Cur})
+		return
+	}
+	st.word = uint64(c.Prev)<<counted | uint64(c.Cur)
+}
+
+// readLog reads a log at now, for a request of cost: what counts, and where it has no room the
+// unit that has to leave. live is the index of the oldest entry that counts.
+func (sh *shard) readLog(st *state, l *limit, now, cost int64) (r slidegate.Reading, live int) {
+	if st.word&spilled == 0 {
+		if !window.Counts(st.at, now, l.span) {
+			return r, 1
+		}
+		r.At, r.Units = st.at, int64(st.word)
+		if cost > 0 && r.Units+cost > l.quota {
+			r.Back = st.at
+		}
+		return r, 0
+	}
+	log := sh.rings.at(st.word)
+	live = log.live(now, l.span, st.at)
+	if live == log.n {
+		return r, live
+	}
+	r.At, r.Units = st.at, log.total-log.upTo(live)
+	if need := r.Units + cost - l.quota; cost > 0 && need > 0 {
+		r.Back = log.leaver(live, need, st.at)
+	}
+	return r, live
+}
+
+// chargeLog records cost units at now and drops what has left the window: the entries before live.
+func (sh *shard) chargeLog(st *state, l *limit, now, cost int64, live int) {
+	at := window.Record(now, l.resolution, st.at, true)
+	if st.word&spilled == 0 {
+		switch {
+		case live == 1:
+			st.at, st.word = at, uint64(cost)
+		case at == st.at:
+			st.word += uint64(cost)
+		default:
+			var log ring
+			log.fit(l, st.at)
+			log.push(st.at, int64(st.word))
+			log.push(at, cost)
+			st.at, st.word = at, sh.rings.add(log)
+		}
+		return
+	}
+	log := sh.rings.at(st.word)
+	log.drop(live)
+	if l.wide && log.wide == nil {
+		log.resize(log.cap(), true, st.at)
+	}
+	if at == st.at && log.n > 0 {
+		log.add(cost, at)
+		return
+	}
+	log.fit(l, st.at)
+	log.push(at, cost)
+	st.at = at
+}
+
+// refundLog takes back cost units recorded at time and tells whether anything is left.
+func (sh *shard) refundLog(st *state, l *limit, now, time, cost int64) (left bool) {
+	if st.word&spilled == 0 {
+		if st.at == time && window.Counts(time, now, l.span) {
+			st.word -= min(uint64(cost), st.word)
+		}
+		return st.word > 0
+	}
+	log := sh.rings.at(st.word)
+	st.at = log.refund(time, cost, now, l.span, st.at)
+	return log.n > 0
+}
+
+// refundCounter takes back cost units of the window that began at start.
+func (sh *shard) refundCounter(st *state, l *limit, start, cost int64) (left bool) {
+	c := sh.load(st)
+	switch start {
+	case c.Start:
+		c.Cur -= min(cost, c.Cur)
+	case c.Start - l.span:
+		c.Prev -= min(cost, c.Prev)
+	}
+	sh.save(st, c)
+	return c.Prev > 0 || c.Cur > 0
+}
+
+// dropBy returns a time by which a state has stopped to matter, soon after its reset runs out.
+func (sh *shard) dropBy(st *state, span int64, counter bool) int64 {
+	if !counter {
+		return st.at + span
+	}
+	if c := sh.load(st); c.Cur == 0 {
+		return st.at + span
+	}
+	return st.at + 2*span
+}
+
+// resetAt returns the very millisecond at which a state is completely full again, and its units.
+func (sh *shard) resetAt(st *state, now, span int64, counter bool) (at, units int64) {
+	if counter {
+		c := sh.load(st).Roll(now, span)
+		return now + c.WaitUntil(now, span, 0), c.Used(now, span)
+	}
+	if st.word&spilled == 0 {
+		return st.at + span, int64(st.word)
+	}
+	log := sh.rings.at(st.word)
+	return st.at + span, log.total - log.before
+}
+
+// release gives back what a state holds outside of it.
+func (sh *shard) release(st *state, counter bool) {
+	if st.word&spilled == 0 {
+		return
+	}
+	if counter {
+		sh.pairs.remove(st.word)
+	} else {
+		sh.rings.remove(st.word)
+	}
+	st.word = 0
+}

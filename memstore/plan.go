@@ -1,0 +1,275 @@
+package memstore
+
+import (
+	"context"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/internal/window"
+)
+
+// A plan decides over the limits it was bound to.
+type plan struct {
+	store  *Store
+	limits []limit
+}
+
+var _ slidegate.QuickPlan = (*plan)(nil)
+
+// state returns the state of a limit in the slot at position i, nil if the key has none.
+func (sh *shard) state(i int, l *limit) *state {
+	if i < 0 {
+		return nil
+	}
+	st := &sh.slots[i].state
+	for st.limit != l.id {
+		if st.next == 0 {
+			return nil
+		}
+		st = &sh.nodes.values[st.next-1]
+	}
+	return st
+}
+
+// read returns how a limit stands at now for a request of cost, and for a log the index of the
+// oldest entry that counts. A limit without a state is completely free.
+func (sh *shard) read(st *state, l *limit, now, cost int64) (r slidegate.Reading, live int, room bool) {
+	if l.counter {
+		c := window.Counter{Start: window.Floor(now, l.span)}
+		if st != nil {
+			c = sh.load(st).Roll(now, l.span)
+		}
+		used := c.Used(now, l.span)
+		return slidegate.Reading{At: c.Start, Units: c.Cur, Back: c.Prev}, 0, cost == 0 || used+cost <= l.quota
+	}
+	if st == nil {
+		return r, 0, true
+	}
+	r, live = sh.readLog(st, l, now, cost)
+	return r, live, cost == 0 || r.Units+cost <= l.quota
+}
+
+// charge spends cost units of a limit with room and returns how it stands then. r and live are
+// what read returned.
+func (sh *shard) charge(st *state, l *limit, now, cost int64, r slidegate.Reading, live int) slidegate.Reading {
+	r.Units += cost
+	if l.counter {
+		sh.save(st, window.Counter{Start: r.At, Prev: r.Back, Cur: r.Units})
+		return r
+	}
+	sh.chargeLog(st, l, now, cost, live)
+	r.At = st.at
+	return r
+}
+
+// open returns a first charge of a limit, as a state.
+func (sh *shard) open(l *limit, now, cost int64) (state, slidegate.Reading) {
+	st := state{limit: l.id}
+	if l.counter {
+		c := window.Counter{Start: window.Floor(now, l.span), Cur: cost}
+		sh.save(&st, c)
+		return st, slidegate.Reading{At: c.Start, Units: cost}
+	}
+	st.at, st.word = window.Record(now, l.resolution, 0, false), uint64(cost)
+	return st, slidegate.Reading{At: st.at, Units: cost}
+}
+
+// Allow implements [slidegate.QuickPlan].
+func (p *plan) Allow(ctx context.Context, key string, cost int64) (bool, error) {
+	if len(p.limits) == 1 {
+		allowed, _, _, err := p.TakeOne(ctx, key, cost)
+		return allowed, err
+	}
+	answer, err := p.Take(ctx, key, cost)
+	return answer.Allowed, err
+}
+
+// TakeOne implements [slidegate.QuickPlan].
+func (p *plan) TakeOne(_ context.Context, key string, cost int64) (allowed bool, now int64, r slidegate.Reading, err error) {
+	s, l := p.store, &p.limits[0]
+	pr := s.print(key)
+	sh := s.shard(pr)
+	sh.mu.Lock()
+	now = s.now()
+	i := sh.find(pr)
+	if st := sh.state(i, l); st != nil {
+		var live int
+		if r, live, allowed = sh.read(st, l, now, cost); allowed && cost > 0 {
+			r = sh.charge(st, l, now, cost, r, live)
+		}
+		sh.mu.Unlock()
+		return allowed, now, r, nil
+	}
+	sh.mu.Unlock()
+	return p.takeNew(pr, sh, cost)
+}
+
+// takeNew is TakeOne for a key without a state of the limit.
+func (p *plan) takeNew(pr print, sh *shard, cost int64) (allowed bool, now int64, r slidegate.Reading, err error) {
+	var answer slidegate.Answer
+	err = p.take(pr, sh, cost, &answer)
+	return answer.Allowed, answer.Now, answer.Readings[0], err
+}
+
+// Take implements [slidegate.Plan].
+func (p *plan) Take(_ context.Context, key string, cost int64) (answer slidegate.Answer, err error) {
+	pr := p.store.print(key)
+	err = p.take(pr, p.store.shard(pr), cost, &answer)
+	return answer, err
+}
+
+// take decides under the lock of the key's shard. Where a new key finds the store full it lets go
+// of the lock, makes room and decides afresh.
+func (p *plan) take(pr print, sh *shard, cost int64, answer *slidegate.Answer) error {
+	s := p.store
+	for {
+		sh.mu.Lock()
+		answer.Now = s.now()
+		i := sh.find(pr)
+		if i < 0 && s.closed.Load() {
+			sh.mu.Unlock()
+			return errClosed
+		}
+		if !p.decide(sh, i, cost, answer) || cost == 0 {
+			sh.mu.Unlock()
+			return nil
+		}
+		if i >= 0 || s.reserve() {
+			due := p.chargeAll(sh, pr, i, answer, cost)
+			sh.mu.Unlock()
+			s.arm(answer.Now, due)
+			return nil
+		}
+		sh.mu.Unlock()
+		if !s.makeRoom(sh) {
+			*answer = slidegate.Answer{Now: answer.Now}
+			return errFull
+		}
+	}
+}
+
+// reserve counts one more key in, if there is room for it.
+func (s *Store) reserve() bool {
+	if s.keys.Add(1) <= s.maxKeys {
+		return true
+	}
+	s.keys.Add(-1)
+	return false
+}
+
+// decide reads every limit and tells whether all have room.
+func (p *plan) decide(sh *shard, i int, cost int64, answer *slidegate.Answer) bool {
+	answer.Allowed = true
+	for j := range p.limits {
+		l := &p.limits[j]
+		r, _, room := sh.read(sh.state(i, l), l, answer.Now, cost)
+		answer.Readings[j] = r
+		answer.Allowed = answer.Allowed && room
+	}
+	return answer.Allowed
+}
+
+// chargeAll charges every limit, opens what is missing, and returns the shard's next due.
+func (p *plan) chargeAll(sh *shard, pr print, i int, answer *slidegate.Answer, cost int64) int64 {
+	now, due := answer.Now, sh.nextDue.Load()
+	for j := range p.limits {
+		l := &p.limits[j]
+		if st := sh.state(i, l); st != nil {
+			r, live, _ := sh.read(st, l, now, cost)
+			answer.Readings[j] = sh.charge(st, l, now, cost, r, live)
+			continue
+		}
+		st, r := sh.open(l, now, cost)
+		answer.Readings[j] = r
+		due = min(due, sh.dropBy(&st, l.span, l.counter))
+		if i < 0 {
+			i = sh.insert(pr, st)
+			continue
+		}
+		first := &sh.slots[i].state
+		st.next = first.next
+		first.next = uint32(sh.nodes.add(st)&^spilled) + 1
+	}
+	sh.nextDue.Store(due)
+	return due
+}
+
+// Peek implements [slidegate.Plan].
+func (p *plan) Peek(_ context.Context, key string, cost int64) (answer slidegate.Answer, err error) {
+	pr := p.store.print(key)
+	sh := p.store.shard(pr)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	answer.Now = p.store.now()
+	i := sh.find(pr)
+	if i < 0 && p.store.closed.Load() {
+		return answer, errClosed
+	}
+	p.decide(sh, i, cost, &answer)
+	return answer, nil
+}
+
+// Refund implements [slidegate.Plan].
+func (p *plan) Refund(_ context.Context, key string, charged slidegate.Answer, cost int64) error {
+	return p.edit(key, func(sh *shard, st *state, j int, now int64) (keep bool) {
+		l := &p.limits[j]
+		if l.counter {
+			return sh.refundCounter(st, l, charged.Readings[j].At, cost)
+		}
+		return sh.refundLog(st, l, now, charged.Readings[j].At, cost)
+	})
+}
+
+// Reset implements [slidegate.Plan].
+func (p *plan) Reset(_ context.Context, key string) error {
+	return p.edit(key, func(*shard, *state, int, int64) bool { return false })
+}
+
+// edit calls f for the state of every limit of a key and removes those that f does not keep, and
+// the key with the last of them.
+func (p *plan) edit(key string, f func(sh *shard, st *state, j int, now int64) (keep bool)) error {
+	s := p.store
+	if s.closed.Load() {
+		return errClosed
+	}
+	pr := s.print(key)
+	sh := s.shard(pr)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	now := s.now()
+	for j := range p.limits {
+		i := sh.find(pr)
+		st := sh.state(i, &p.limits[j])
+		if st == nil || f(sh, st, j, now) {
+			continue
+		}
+		if sh.close(i, &p.limits[j]) {
+			s.keys.Add(-1)
+		}
+	}
+	return nil
+}
+
+// close removes a limit's state from the slot at position i, and tells whether the key went too.
+func (sh *shard) close(i int, l *limit) (gone bool) {
+	first := &sh.slots[i].state
+	if first.limit == l.id {
+		sh.release(first, l.counter)
+		if first.next == 0 {
+			sh.remove(i)
+			return true
+		}
+		node := first.next - 1
+		*first = sh.nodes.values[node]
+		sh.nodes.remove(spilled | uint64(node))
+		return false
+	}
+	link := &first.next
+	for sh.nodes.values[*link-1].limit != l.id {
+		link = &sh.nodes.values[*link-1].next
+	}
+	node := *link - 1
+	sh.release(&sh.nodes.values[node], l.counter)
+	*link = sh.nodes.values[node].next
+	sh.nodes.remove(spilled | uint64(node))
+	return false
+}

@@ -1,0 +1,168 @@
+package memstore
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+)
+
+// naive is what a ring has to behave like: times and units in plain slices.
+type naive struct{ times, units []int64 }
+
+func (m *naive) live(now, span int64) int {
+	i := slices.IndexFunc(m.times, func(e int64) bool { return now-e < span })
+	if i < 0 {
+		return len(m.times)
+	}
+	return i
+}
+
+func (m *naive) sum(from int) (total int64) {
+	for _, u := range m.units[from:] {
+		total += u
+	}
+	return total
+}
+
+func (m *naive) leaver(live int, need int64) int64 {
+	for i := live; ; i++ {
+		if need -= m.units[i]; need <= 0 {
+			return m.times[i]
+		}
+	}
+}
+
+func (m *naive) charge(live int, at, cost int64) {
+	m.times, m.units = m.times[live:], m.units[live:]
+	if n := len(m.times); n > 0 && m.times[n-1] == at {
+		m.units[n-1] += cost
+		return
+	}
+	m.times, m.units = append(m.times, at), append(m.units, cost)
+}
+
+func (m *naive) refund(at, cost, now, span int64) {
+	i := slices.Index(m.times, at)
+	if i < 0 || now-at >= span {
+		return
+	}
+	m.units[i] -= min(cost, m.units[i])
+	if m.units[i] == 0 {
+		m.times, m.units = slices.Delete(m.times, i, i+1), slices.Delete(m.units, i, i+1)
+	}
+}
+
+// TestLogIsItsEntries runs random charges, reads and refunds on a log and on plain slices.
+func TestLogIsItsEntries(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		l    slidegate.Limit
+		from int64 // the clock's first reading
+		jump int64 // the most it moves
+	}{
+		{"narrow", slidegate.Per(time.Second, 40), 1_757_750_400_000, 80},
+		{"narrow, where the low bits wrap", slidegate.Per(20*24*time.Hour, 1000), 1<<40 - 1<<31, 1 << 28},
+		{"narrow, before the epoch", slidegate.Per(time.Second, 40), -5_000, 80},
+		{"wide by quota", slidegate.Per(time.Second, 1e12), 1_757_750_400_000, 80},
+		{"wide by window", slidegate.Per(365*24*time.Hour, 40), 1_757_750_400_000, 1 << 31},
+		{"coarse", slidegate.Per(time.Minute, 40).WithResolution(time.Second), 1_757_750_400_000, 4_000},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(1, 2))
+			l := newLimit(c.l, 0)
+			sh, model, now := &shard{}, &naive{}, c.from
+			st := &state{at: now, word: 1}
+			model.charge(0, now, 1)
+			newest := now
+			for step := range 20_000 {
+				now += rng.Int64N(c.jump) - c.jump/8
+				cost := 1 + rng.Int64N(max(1, l.quota/8))
+				if st.word == 0 { // emptied by a refund
+					*st, newest = state{at: now, word: 1}, now
+					model.charge(len(model.times), now, 1)
+				}
+				r, live := sh.readLog(st, &l, now, cost)
+				if want := model.live(now, l.span); model.sum(want) != r.Units {
+					t.Fatalf("step %d: %d units count, want %d", step, r.Units, model.sum(want))
+				}
+				need := r.Units + cost - l.quota
+				if need > 0 {
+					if want := model.leaver(model.live(now, l.span), need); r.Back != want {
+						t.Fatalf("step %d: unit %d leaves as of %d, want %d", step, need, r.Back, want)
+					}
+				} else {
+					at := max(newest, (now+l.resolution-1)/l.resolution*l.resolution)
+					if l.resolution == 1 {
+						at = max(newest, now)
+					}
+					sh.chargeLog(st, &l, now, cost, live)
+					model.charge(model.live(now, l.span), at, cost)
+					newest = at
+					if st.at != at {
+						t.Fatalf("step %d: recorded at %d, want %d", step, st.at, at)
+					}
+				}
+				if rng.IntN(4) == 0 {
+					i := rng.IntN(len(model.times))
+					at, units := model.times[i], 1+rng.Int64N(model.units[i]+1)
+					model.refund(at, units, now, l.span)
+					if left := sh.refundLog(st, &l, now, at, units); left != (len(model.times) > 0) {
+						t.Fatalf("step %d: left is %v with %d entries", step, left, len(model.times))
+					}
+					if n := len(model.times); n > 0 {
+						newest = model.times[n-1]
+					} else {
+						sh.release(st, false)
+						st.word = 0
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestRingFollowsWhatIsHeld: memory is for the entries there are, at most for what a window can hold.
+func TestRingFollowsWhatIsHeld(t *testing.T) {
+	l := newLimit(slidegate.Per(time.Second, 1000), 0)
+	sh, st := &shard{}, &state{at: 0, word: 1}
+	charge := func(now int64) {
+		_, live := sh.readLog(st, &l, now, 1)
+		sh.chargeLog(st, &l, now, 1, live)
+	}
+	for now := int64(1); now < 1000; now++ {
+		charge(now)
+	}
+	log := sh.rings.at(st.word)
+	if log.n != 1000 || log.cap() != 1000 || log.wide != nil {
+		t.Fatalf("a full log of 1000 has %d entries in a ring of %d", log.n, log.cap())
+	}
+	for now := int64(5000); now < 60_000; now += 2000 {
+		charge(now)
+	}
+	if log := sh.rings.at(st.word); log.cap() > 2*smallRing {
+		t.Errorf("a log of %d entries keeps a ring of %d", log.n, log.cap())
+	}
+}
+
+// TestNarrowRingWidens: a limiter with a larger quota goes on with the same log.
+func TestNarrowRingWidens(t *testing.T) {
+	small, large := newLimit(slidegate.Per(time.Second, 10), 0), newLimit(slidegate.Per(time.Second, 1e12), 0)
+	sh, st := &shard{}, &state{at: 0, word: 1}
+	for now, l := range []*limit{&small, &small, &large, &large, &small} {
+		r, live := sh.readLog(st, l, int64(now), 1)
+		if r.Units+1 > l.quota {
+			break
+		}
+		cost := int64(1)
+		if l == &large {
+			cost = 1 << 33
+		}
+		sh.chargeLog(st, l, int64(now), cost, live)
+	}
+	if r, _ := sh.readLog(st, &large, 5, 1); r.Units != 3+2<<33 && r.Units != 3+2*(1<<33) {
+		t.Fatalf("%d units count, want %d", r.Units, 3+2*(1<<33))
+	}
+}

@@ -1,0 +1,323 @@
+package memstore
+
+import (
+	"math"
+	"math/bits"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// A print is the seeded 128-bit fingerprint that stands for a key. low is never 0.
+type print struct{ high, low uint64 }
+
+// A slot is a key with the state of its first limit: 40 bytes, no pointer. An empty slot has low 0.
+type slot struct {
+	print
+	state
+}
+
+// A shard holds the keys of one part of the fingerprints, in a table with linear probing, under
+// one lock. All limits of a key are in one shard, so a decision over them is one act.
+type shard struct {
+	mu sync.Mutex
+	parts
+	keys int
+
+	soonest []candidate  // keys that would be idle soonest, the first of them last
+	nextDue atomic.Int64 // no state stops to matter before
+
+	_ [56]byte // a shard's lock shares no cache line with the next shard
+}
+
+// The parts of a shard are what its keys are made of.
+type parts struct {
+	slots []slot
+	nodes slab[state] // second and further limits of keys
+	rings slab[ring]
+	pairs slab[pair]
+}
+
+// A candidate for eviction: a key, and when it would be idle as its state stood when it was noted.
+type candidate struct {
+	print
+	at, units int64
+}
+
+// home is where a fingerprint's probe begins: order-preserving, so any table length will do.
+func home(p print, slots int) int {
+	hi, _ := bits.Mul64(p.low, uint64(slots))
+	return int(hi)
+}
+
+// find returns the position of a key, -1 if the shard does not hold it.
+func (sh *shard) find(p print) int {
+	if len(sh.slots) == 0 {
+		return -1
+	}
+	for i := home(p, len(sh.slots)); ; {
+		s := &sh.slots[i]
+		if s.low == p.low && s.high == p.high {
+			return i
+		}
+		if s.low == 0 {
+			return -1
+		}
+		if i++; i == len(sh.slots) {
+			i = 0
+		}
+	}
+}
+
+const (
+	minSlots = 8
+	// A table grows to half as much again when four fifths are taken.
+	fullOf, fullTo = 4, 5
+)
+
+// insert adds a key that the shard does not hold, with a first state.
+func (sh *shard) insert(p print, st state) int {
+	if (sh.keys+1)*fullTo > len(sh.slots)*fullOf {
+		sh.rehash(max(minSlots, len(sh.slots)+len(sh.slots)/2))
+	}
+	sh.keys++
+	return sh.place(slot{p, st})
+}
+
+func (sh *shard) place(s slot) int {
+	i := home(s.print, len(sh.slots))
+	for sh.slots[i].low != 0 {
+		if i++; i == len(sh.slots) {
+			i = 0
+		}
+	}
+	sh.slots[i] = s
+	return i
+}
+
+func (sh *shard) rehash(slots int) {
+	old := sh.slots
+	sh.slots = make([]slot, slots)
+	for i := range old {
+		if old[i].low != 0 {
+			sh.place(old[i])
+		}
+	}
+}
+
+// remove takes the slot at position i out and closes the gap, so that no probe is cut short. Its
+// states have been released.
+func (sh *shard) remove(i int) {
+	n := len(sh.slots)
+	for j := i; ; {
+		if j++; j == n {
+			j = 0
+		}
+		if sh.slots[j].low == 0 {
+			break
+		}
+		// The slot at j may move into the gap at i unless its home lies cyclically in (i, j].
+		h := home(sh.slots[j].print, n)
+		if i <= j && (h <= i || h > j) || i > j && h <= i && h > j {
+			sh.slots[i] = sh.slots[j]
+			i = j
+		}
+	}
+	sh.slots[i] = slot{}
+	sh.keys--
+}
+
+// states calls f for every state of a slot, until it returns false.
+func (sh *shard) states(s *slot, f func(*state) bool) {
+	for st := &s.state; f(st) && st.next != 0; {
+		st = &sh.nodes.values[st.next-1]
+	}
+}
+
+// forget removes the key at position i with all its states.
+func (sh *shard) forget(i int, kinds []kind) {
+	s := &sh.slots[i]
+	sh.release(&s.state, kinds[s.limit].counter)
+	for next := s.next; next != 0; {
+		st := &sh.nodes.values[next-1]
+		sh.release(st, kinds[st.limit].counter)
+		index := next - 1
+		next = st.next
+		sh.nodes.remove(spilled | uint64(index))
+	}
+	sh.remove(i)
+}
+
+// due is the latest dropBy of a slot's states.
+func (sh *shard) due(s *slot, kinds []kind) int64 {
+	latest := int64(math.MinInt64)
+	sh.states(s, func(st *state) bool {
+		k := kinds[st.limit]
+		latest = max(latest, sh.dropBy(st, k.span, k.counter))
+		return true
+	})
+	return latest
+}
+
+// sweep drops the keys whose states have all stopped to matter and returns their number.
+func (sh *shard) sweep(now int64, kinds []kind) (dropped int) {
+	if sh.keys == 0 || sh.nextDue.Load() > now {
+		return 0
+	}
+	next := int64(math.MaxInt64)
+	for i := 0; i < len(sh.slots); {
+		s := &sh.slots[i]
+		if s.low == 0 {
+			i++
+			continue
+		}
+		if due := sh.due(s, kinds); due > now {
+			next = min(next, due)
+			i++
+			continue
+		}
+		sh.forget(i, kinds) // what moved into the gap is looked at next
+		dropped++
+	}
+	sh.nextDue.Store(next)
+	sh.shrink(kinds)
+	return dropped
+}
+
+// shrink gives back what an emptier shard does not need.
+func (sh *shard) shrink(kinds []kind) {
+	switch {
+	case sh.keys == 0:
+		sh.parts, sh.soonest = parts{}, nil
+	case len(sh.slots) > minSlots && sh.keys*5 < len(sh.slots),
+		sh.nodes.sparse(), sh.rings.sparse(), sh.pairs.sparse():
+		sh.rebuild(kinds)
+	}
+}
+
+// rebuild moves everything into tables and slabs of just the size it needs.
+func (sh *shard) rebuild(kinds []kind) {
+	old := sh.parts
+	sh.parts = parts{slots: make([]slot, max(minSlots, sh.keys*3/2))}
+	move := func(st state) state {
+		switch {
+		case st.word&spilled == 0:
+		case kinds[st.limit].counter:
+			st.word = sh.pairs.add(*old.pairs.at(st.word))
+		default:
+			st.word = sh.rings.add(*old.rings.at(st.word))
+		}
+		return st
+	}
+	for i := range old.slots {
+		s := old.slots[i]
+		if s.low == 0 {
+			continue
+		}
+		chain := s.next
+		s.state = move(s.state)
+		s.next = 0
+		for chain != 0 { // in reverse: the order of a chain carries no meaning
+			st := move(old.nodes.values[chain-1])
+			chain, st.next = st.next, s.next
+			s.next = uint32(sh.nodes.add(st)&^spilled) + 1
+		}
+		sh.place(s)
+	}
+}
+
+// evict forgets the key that would be idle soonest, of several the one with the fewest units
+// used, and tells whether there was one. It may be idle already.
+func (sh *shard) evict(now int64, kinds []kind) bool {
+	for range 2 {
+		for n := len(sh.soonest); n > 0; n-- {
+			c := sh.soonest[n-1]
+			sh.soonest = sh.soonest[:n-1]
+			i := sh.find(c.print)
+			if i < 0 {
+				continue
+			}
+			if at, units := sh.idleAt(&sh.slots[i], now, kinds); at == c.at && units == c.units {
+				sh.forget(i, kinds)
+				return true
+			}
+		}
+		sh.rank(now, kinds)
+	}
+	return false
+}
+
+// idleAt returns when a key would be idle, and the units it uses until then.
+func (sh *shard) idleAt(s *slot, now int64, kinds []kind) (at, units int64) {
+	at = math.MinInt64
+	sh.states(s, func(st *state) bool {
+		k := kinds[st.limit]
+		t, u := sh.resetAt(st, now, k.span, k.counter)
+		at, units = max(at, t), units+u
+		return true
+	})
+	return at, units
+}
+
+// rank notes the keys that would be idle soonest: a part of the shard at a time, so that an
+// eviction looks at a few dozen keys on average and never at all of them.
+func (sh *shard) rank(now int64, kinds []kind) {
+	most := max(1, sh.keys/32)
+	top := sh.soonest[:0] // a heap: the latest of the soonest at its root
+	for i := range sh.slots {
+		s := &sh.slots[i]
+		if s.low == 0 {
+			continue
+		}
+		at, units := sh.idleAt(s, now, kinds)
+		c := candidate{s.print, at, units}
+		switch {
+		case len(top) < most:
+			top = append(top, c)
+			if len(top) == most {
+				for j := most/2 - 1; j >= 0; j-- {
+					sink(top, j)
+				}
+			}
+		case c.before(top[0]):
+			top[0] = c
+			sink(top, 0)
+		}
+	}
+	slices.SortFunc(top, func(a, b candidate) int {
+		switch {
+		case a.before(b):
+			return 1
+		case b.before(a):
+			return -1
+		}
+		return 0
+	})
+	sh.soonest = top
+}
+
+// before tells whether c is to be evicted before d.
+func (c candidate) before(d candidate) bool {
+	if c.at != d.at {
+		return c.at < d.at
+	}
+	return c.units < d.units
+}
+
+// sink restores the heap below i.
+func sink(heap []candidate, i int) {
+	for {
+		child := 2*i + 1
+		if child >= len(heap) {
+			return
+		}
+		if child+1 < len(heap) && heap[child].before(heap[child+1]) {
+			child++
+		}
+		if !heap[i].before(heap[child]) {
+			return
+		}
+		heap[i], heap[child] = heap[child], heap[i]
+		i = child
+	}
+}
