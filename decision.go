@@ -1,6 +1,7 @@
 package slidegate
 
 import (
+	"fmt"
 	"math"
 	"time"
 
@@ -43,8 +44,29 @@ func (d *Decision) Len() int { return len(d.limits) }
 // Key returns the key that was asked for. Keys are people: mind where it is written.
 func (d *Decision) Key() string { return d.key }
 
-// At returns the store's clock at the decision, in whole milliseconds.
-func (d *Decision) At() time.Time { return time.UnixMilli(d.answer.Now) }
+// At returns the store's clock at the decision, in whole milliseconds; the zero time where no store
+// was asked.
+func (d *Decision) At() time.Time {
+	if len(d.limits) == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(d.answer.Now)
+}
+
+// String describes the decision without its key: "admitted, 99 of 100/1m left, full in 1m0s" or
+// "refused by burst=10/1s, 0 left, retry in 300ms".
+func (d Decision) String() string {
+	b := d.Binding()
+	switch {
+	case d.Allowed && d.Len() == 0:
+		return "admitted without limits"
+	case d.Allowed:
+		return fmt.Sprintf("admitted, %d of %s left, full in %s", b.Remaining, b.Limit, b.ResetIn)
+	case d.Len() == 0:
+		return "refused without limits"
+	}
+	return fmt.Sprintf("refused by %s, %d left, retry in %s", b.Limit, b.Remaining, d.RetryAfter())
+}
 
 // Charged tells whether units were charged that have not been given back through this Decision.
 func (d *Decision) Charged() bool { return d.charged }

@@ -166,7 +166,7 @@ func (l Limit) String() string {
 	if l.Name != "" && l.Name != s {
 		s = l.Name + "=" + s
 	}
-	if l.Resolution > time.Millisecond {
+	if l.Resolution != 0 {
 		s += ",resolution=" + formatDuration(l.Resolution)
 	}
 	return s
