@@ -100,7 +100,7 @@ func (sh *shard) readLog(st *state, l *limit, now, cost int64) (r slidegate.Read
 	}
 	log := sh.rings.at(st.word)
 	live = log.live(now, l.span, st.at)
-	if live == log.n {
+	if live == int(log.n) {
 		return r, live
 	}
 	r.At, r.Units = st.at, log.total-log.upTo(live)
@@ -129,8 +129,8 @@ func (sh *shard) chargeLog(st *state, l *limit, now, cost int64, live int) {
 		return
 	}
 	log := sh.rings.at(st.word)
-	log.drop(live)
-	if l.wide && log.wide == nil {
+	log.drop(live, st.at)
+	if l.wide && log.shift == 0 {
 		log.resize(log.cap(), true, st.at)
 	}
 	if at == st.at && log.n > 0 {

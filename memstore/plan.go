@@ -34,9 +34,11 @@ func (sh *shard) state(i int, l *limit) *state {
 // oldest entry that counts. A limit without a state is completely free.
 func (sh *shard) read(st *state, l *limit, now, cost int64) (r slidegate.Reading, live int, room bool) {
 	if l.counter {
-		c := window.Counter{Start: window.Floor(now, l.span)}
+		var c window.Counter
 		if st != nil {
 			c = sh.load(st).Roll(now, l.span)
+		} else {
+			c.Start = window.Floor(now, l.span)
 		}
 		used := c.Used(now, l.span)
 		return slidegate.Reading{At: c.Start, Units: c.Cur, Back: c.Prev}, 0, cost == 0 || used+cost <= l.quota

@@ -136,7 +136,7 @@ func TestRingFollowsWhatIsHeld(t *testing.T) {
 		charge(now)
 	}
 	log := sh.rings.at(st.word)
-	if log.n != 1000 || log.cap() != 1000 || log.wide != nil {
+	if log.n != 1000 || log.cap() != 1000 || log.shift != 0 {
 		t.Fatalf("a full log of 1000 has %d entries in a ring of %d", log.n, log.cap())
 	}
 	for now := int64(5000); now < 60_000; now += 2000 {
