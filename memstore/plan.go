@@ -40,8 +40,7 @@ func (sh *shard) read(st *state, l *limit, now, cost int64) (r slidegate.Reading
 		} else {
 			c.Start = window.Floor(now, l.span)
 		}
-		used := c.Used(now, l.span)
-		return slidegate.Reading{At: c.Start, Units: c.Cur, Back: c.Prev}, 0, cost == 0 || used+cost <= l.quota
+		return slidegate.Reading{At: c.Start, Units: c.Cur, Back: c.Prev}, 0, cost == 0 || c.Fits(now, l.span, l.quota-cost)
 	}
 	if st == nil {
 		return r, 0, true
@@ -76,13 +75,31 @@ func (sh *shard) open(l *limit, now, cost int64) (state, slidegate.Reading) {
 }
 
 // Allow implements [slidegate.QuickPlan].
-func (p *plan) Allow(ctx context.Context, key string, cost int64) (bool, error) {
+func (p *plan) Allow(_ context.Context, key string, cost int64) (bool, error) {
+	s, l := p.store, &p.limits[0]
+	pr := s.print(key)
+	sh := s.shard(pr)
 	if len(p.limits) == 1 {
-		allowed, _, _, err := p.TakeOne(ctx, key, cost)
-		return allowed, err
+		sh.mu.Lock()
+		if st := sh.state(sh.find(pr), l); st != nil {
+			allowed := sh.admit(st, l, s.now(), cost)
+			sh.mu.Unlock()
+			return allowed, nil
+		}
+		sh.mu.Unlock()
 	}
-	answer, err := p.Take(ctx, key, cost)
+	var answer slidegate.Answer
+	err := p.take(pr, sh, cost, &answer)
 	return answer.Allowed, err
+}
+
+// admit charges a limit that has room, and tells whether it had.
+func (sh *shard) admit(st *state, l *limit, now, cost int64) bool {
+	r, live, room := sh.read(st, l, now, cost)
+	if room && cost > 0 {
+		sh.charge(st, l, now, cost, r, live)
+	}
+	return room
 }
 
 // TakeOne implements [slidegate.QuickPlan].

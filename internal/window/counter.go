@@ -48,6 +48,15 @@ func (c Counter) Used(now, span int64) int64 {
 	return weigh(c.Prev, max(0, now-c.Start), span) + c.Cur
 }
 
+// Fits tells whether a rolled counter uses at most target units at now. It weighs only where the
+// counts alone do not tell.
+func (c Counter) Fits(now, span, target int64) bool {
+	if c.Cur > target || c.Cur+c.Prev <= target {
+		return c.Cur <= target
+	}
+	return c.Used(now, span) <= target
+}
+
 // weigh is the share of prev that still counts when elapsed of span has passed: one
 // multiplication, one division and one floor in IEEE doubles, in this order, everywhere.
 // It never grows with elapsed, since each of the three steps is monotone.
@@ -59,7 +68,7 @@ func weigh(prev, elapsed, span int64) int64 {
 // WaitUntil returns the smallest wait from now after which a rolled counter uses at most target
 // units if nothing is charged; 0 if it does so already. Target is not negative.
 func (c Counter) WaitUntil(now, span, target int64) int64 {
-	if c.Used(now, span) <= target {
+	if c.Fits(now, span, target) {
 		return 0
 	}
 	// Within the current window the weight of prev falls; at its end cur takes prev's place.
