@@ -143,10 +143,11 @@ func (l *Limiter) Take(ctx context.Context, key string) (Decision, error) {
 // wraps [ErrUnavailable] if the store could not be asked; nothing was decided then. The context
 // bounds the call of a store that does I/O; the memory store never blocks and does not look at it.
 func (l *Limiter) TakeN(ctx context.Context, key string, cost int64) (d Decision, err error) {
-	d.key, d.Cost, d.limits = key, cost, l.limits
+	d.key, d.Cost = key, cost
 	if key == "" || uint64(cost) > uint64(l.smallest) {
 		return d, l.badRequest(key, cost)
 	}
+	d.limits = l.limits
 	if l.quick != nil && len(l.limits) == 1 {
 		r := &d.answer.Readings[0]
 		d.Allowed, d.answer.Now, *r, err = l.quick.TakeOne(ctx, key, cost)
@@ -158,7 +159,7 @@ func (l *Limiter) TakeN(ctx context.Context, key string, cost int64) (d Decision
 		return d, nil
 	}
 	if err != nil {
-		d.Allowed = false
+		d.Allowed, d.limits = false, nil
 		return d, err
 	}
 	d.charged = d.Allowed && cost > 0
@@ -187,15 +188,17 @@ func (l *Limiter) Peek(ctx context.Context, key string) (Decision, error) {
 // PeekN says whether TakeN would admit and what it would answer for retry; the rest of the
 // Decision is the state as it stands, nothing deducted. It changes nothing and creates no key.
 func (l *Limiter) PeekN(ctx context.Context, key string, cost int64) (d Decision, err error) {
-	d.key, d.Cost, d.limits = key, cost, l.limits
+	d.key, d.Cost = key, cost
 	if key == "" || uint64(cost) > uint64(l.smallest) {
 		return d, l.badRequest(key, cost)
 	}
+	d.limits = l.limits
 	if l.plan == nil {
 		d.Allowed = !l.blocked
 		return d, nil
 	}
 	if d.answer, err = l.plan.Peek(ctx, key, cost); err != nil {
+		d.limits = nil
 		return d, err
 	}
 	d.Allowed = d.answer.Allowed

@@ -1,0 +1,272 @@
+package httpgate
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// A Reason says how a client's address was found, or why it was not.
+type Reason string
+
+// The reasons. Those below ReasonBadPeer come with the nearest address that could be verified.
+const (
+	ReasonPeer          Reason = "peer"           // no header is configured: who connected
+	ReasonHeader        Reason = "header"         // the first address that is not a trusted proxy's
+	ReasonAllTrusted    Reason = "all-trusted"    // every address in the header is a trusted proxy's: the left-most
+	ReasonPeerUntrusted Reason = "peer-untrusted" // who connected is no trusted proxy, so its header is ignored
+	ReasonNoHeader      Reason = "no-header"      // a trusted proxy sent none
+	ReasonMalformed     Reason = "malformed"      // a header that cannot be read: the last address that could
+	ReasonTooFewHops    Reason = "too-few-hops"   // fewer addresses than proxies: who connected
+	ReasonNoPeer        Reason = "no-peer"        // a Unix socket: no address
+	ReasonBadPeer       Reason = "bad-peer"       // RemoteAddr is no address: none
+)
+
+// Addresses finds the address of the client behind a request. It reads one header at most, and that
+// one only from proxies it was told to trust; it never guesses. The zero Addresses takes who
+// connected. It is safe for concurrent use once it is in use.
+type Addresses struct {
+	header  string // canonical; empty for none
+	trusted []netip.Prefix
+	hops    int
+	unix    bool // a Unix socket's peer is trusted
+	prefix  int  // of IPv6 keys
+	nat64   bool
+}
+
+// Find returns the client's address, unmapped and without zone, and how it was found. The address is
+// the zero Addr where there is none.
+func (a *Addresses) Find(r *http.Request) (netip.Addr, Reason) {
+	peer, reason := peerOf(r.RemoteAddr)
+	if a.header == "" || reason == ReasonBadPeer || reason == ReasonNoPeer && !a.unix {
+		return peer, reason
+	}
+	if reason == ReasonPeer && (len(a.trusted) == 0 && a.hops == 0 || len(a.trusted) > 0 && !a.trusts(peer)) {
+		return peer, ReasonPeerUntrusted
+	}
+	addr, why := a.walk(r.Header[a.header], peer)
+	if !addr.IsValid() {
+		return addr, ReasonNoPeer
+	}
+	return addr, why
+}
+
+// Key returns the text under which an address is counted: an IPv4 address as it stands, and the
+// network of an IPv6 address, such as 2001:db8:1234:5600::/56.
+func (a *Addresses) Key(addr netip.Addr) string {
+	return string(a.appendKey(nil, addr))
+}
+
+func (a *Addresses) appendKey(b []byte, addr netip.Addr) []byte {
+	addr = addr.Unmap()
+	if a.nat64 && nat64.Contains(addr) {
+		v6 := addr.As16()
+		addr = netip.AddrFrom4([4]byte(v6[12:]))
+	}
+	if addr.Is4() {
+		return addr.AppendTo(b)
+	}
+	prefix, err := addr.Prefix(a.keyPrefix())
+	if err != nil {
+		return b
+	}
+	return prefix.AppendTo(b)
+}
+
+// nat64 is the well-known prefix of RFC 6052 section 2.1.
+var nat64 = netip.MustParsePrefix("64:ff9b::/96")
+
+const defaultIPv6Prefix = 56
+
+func (a *Addresses) keyPrefix() int {
+	if a.prefix == 0 {
+		return defaultIPv6Prefix
+	}
+	return a.prefix
+}
+
+func (a *Addresses) trusts(addr netip.Addr) bool {
+	for _, p := range a.trusted {
+		if p.Contains(addr) {
+			return true
+		}
+	}
+	return false
+}
+
+// peerOf reads a RemoteAddr: an address with or without a port, or that of a Unix socket.
+func peerOf(remote string) (netip.Addr, Reason) {
+	if remote == "" || remote[0] == '@' || remote[0] == '/' {
+		return netip.Addr{}, ReasonNoPeer
+	}
+	if at, err := netip.ParseAddrPort(remote); err == nil {
+		return plain(at.Addr()), ReasonPeer
+	}
+	host := remote
+	if h, _, err := net.SplitHostPort(remote); err == nil {
+		host = h
+	}
+	addr, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(host, "["), "]"))
+	if err != nil {
+		return netip.Addr{}, ReasonBadPeer
+	}
+	return plain(addr), ReasonPeer
+}
+
+func plain(addr netip.Addr) netip.Addr { return addr.Unmap().WithZone("") }
+
+// walk finds the client in the lines of the header.
+func (a *Addresses) walk(lines []string, peer netip.Addr) (netip.Addr, Reason) {
+	if a.header == "Forwarded" {
+		members, ok := forwardedFor(lines)
+		if !ok {
+			return peer, ReasonMalformed
+		}
+		return a.pick(members, peer, parseNode)
+	}
+	if isList(a.header) {
+		return a.pick(listMembers(lines), peer, parseMember)
+	}
+	if len(lines) == 0 || trim(lines[len(lines)-1]) == "" {
+		return peer, ReasonNoHeader
+	}
+	addr, ok := parseMember(trim(lines[len(lines)-1]))
+	if !ok {
+		return peer, ReasonMalformed
+	}
+	return addr, ReasonHeader
+}
+
+// isList tells whether a header lists an address for each proxy; others hold one.
+func isList(header string) bool { return header == "X-Forwarded-For" || header == "Forwarded" }
+
+// pick chooses among the members, which are in order: the last was added by the nearest proxy.
+func (a *Addresses) pick(members []string, peer netip.Addr, parse func(string) (netip.Addr, bool)) (netip.Addr, Reason) {
+	if len(members) == 0 {
+		return peer, ReasonNoHeader
+	}
+	if a.hops > 0 {
+		if len(members) < a.hops {
+			return peer, ReasonTooFewHops
+		}
+		addr, ok := parse(members[len(members)-a.hops])
+		if !ok {
+			return peer, ReasonMalformed
+		}
+		return addr, ReasonHeader
+	}
+	nearest := peer
+	for i := len(members) - 1; i >= 0; i-- {
+		addr, ok := parse(members[i])
+		if !ok {
+			return nearest, ReasonMalformed
+		}
+		if !a.trusts(addr) {
+			return addr, ReasonHeader
+		}
+		nearest = addr
+	}
+	return nearest, ReasonAllTrusted
+}
+
+// listMembers splits all lines of a list at commas and leaves out what is empty.
+func listMembers(lines []string) (members []string) {
+	for _, line := range lines {
+		for line != "" {
+			var member string
+			member, line, _ = strings.Cut(line, ",")
+			if member = trim(member); member != "" {
+				members = append(members, member)
+			}
+		}
+	}
+	return members
+}
+
+func trim(s string) string { return strings.Trim(s, " \t") }
+
+// parseMember reads an address with or without a port: v4, v4:port, v6, [v6], [v6]:port, each v6
+// also with a zone, which is dropped. The unspecified address is nobody's.
+func parseMember(s string) (netip.Addr, bool) {
+	if inner, ok := strings.CutPrefix(s, "["); ok {
+		host, port, closed := strings.Cut(inner, "]")
+		addr, err := netip.ParseAddr(host)
+		if !closed || err != nil || addr.Is4() || port != "" && !isPort(port) {
+			return netip.Addr{}, false
+		}
+		return known(addr)
+	}
+	if host, port, ok := strings.Cut(s, ":"); ok && !strings.Contains(port, ":") {
+		addr, err := netip.ParseAddr(host)
+		if err != nil || !isPort(":"+port) {
+			return netip.Addr{}, false
+		}
+		return known(addr)
+	}
+	addr, err := netip.ParseAddr(s)
+	if err != nil {
+		return netip.Addr{}, false
+	}
+	return known(addr)
+}
+
+func known(addr netip.Addr) (netip.Addr, bool) {
+	addr = plain(addr)
+	return addr, !addr.IsUnspecified()
+}
+
+func isPort(s string) bool {
+	digits, ok := strings.CutPrefix(s, ":")
+	if !ok || digits == "" || len(digits) > 5 {
+		return false
+	}
+	n, err := strconv.ParseUint(digits, 10, 16)
+	return err == nil && n <= 65535
+}
+
+// ParseTrusted reads a proxy's network: a CIDR, or an address alone. Host bits are dropped, and an
+// IPv4 network in IPv6 form becomes the IPv4 network. A network of everybody is refused: who
+// trusts everybody believes everybody. The error wraps [slidegate.ErrInvalidLimit].
+func ParseTrusted(s string) (netip.Prefix, error) {
+	p, err := parsePrefix(s)
+	if err != nil {
+		return p, err
+	}
+	if p.Bits() == 0 {
+		return netip.Prefix{}, invalidf("trusted proxies %q: that is everybody, and then any client can say it is another: give the proxies' own networks", s)
+	}
+	return p, nil
+}
+
+func parsePrefix(s string) (netip.Prefix, error) {
+	bad := func(why string) (netip.Prefix, error) {
+		return netip.Prefix{}, invalidf("trusted proxies %q: %s: allowed is a CIDR such as 10.0.0.0/8 or an address", s, why)
+	}
+	if !strings.Contains(s, "/") {
+		addr, err := netip.ParseAddr(s)
+		if err != nil || addr.Zone() != "" {
+			return bad("no address")
+		}
+		addr = addr.Unmap()
+		return netip.PrefixFrom(addr, addr.BitLen()), nil
+	}
+	p, err := netip.ParsePrefix(s)
+	if err != nil {
+		return bad("no CIDR")
+	}
+	if p.Addr().Is4In6() {
+		if p.Bits() < 96 {
+			return bad("an IPv4 network in IPv6 form has at least 96 bits")
+		}
+		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
+	}
+	return p.Masked(), nil
+}
+
+var _ fmt.Stringer = ReasonPeer
+
+// String returns the reason as it is written in logs.
+func (r Reason) String() string { return string(r) }

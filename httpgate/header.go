@@ -1,0 +1,331 @@
+package httpgate
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/slidegate/slidegate"
+)
+
+// A Format is a generation of the RateLimit header fields. The fields are an Internet-Draft, not
+// an RFC; a Format emits the field syntax of the drafts that it names.
+//
+// In every format t, or reset, of a limit that refuses this request is the wait until the request
+// would fit in it, at least 1, the number that also feeds Retry-After; of any other limit it is
+// the time until it is completely full again. All are whole seconds, rounded up.
+type Format uint8
+
+const (
+	// Draft8 is draft-ietf-httpapi-ratelimit-headers-08 to -11, and the default: every limit in
+	// RateLimit: "burst";r=9;t=1, "day";r=98;t=60 and RateLimit-Policy: "burst";q=10;w=1, …
+	Draft8 Format = iota + 1
+	// Draft7 is draft-07: the binding limit in RateLimit: limit=10, remaining=9, reset=1, and
+	// RateLimit-Policy: 10;w=1, 100;w=60.
+	Draft7
+	// Draft6 is draft-04 to -06: the binding limit in RateLimit-Limit, RateLimit-Remaining and
+	// RateLimit-Reset, and RateLimit-Policy as Draft7 has it.
+	Draft6
+	// Legacy is X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset of the binding limit,
+	// the last one in seconds since the Unix epoch.
+	Legacy
+	// LegacyDelta is Legacy with X-RateLimit-Reset in seconds from now.
+	LegacyDelta
+)
+
+// String returns the name that [ParseFormat] reads.
+func (f Format) String() string {
+	switch f {
+	case Draft8:
+		return "draft-8"
+	case Draft7:
+		return "draft-7"
+	case Draft6:
+		return "draft-6"
+	case Legacy:
+		return "legacy"
+	case LegacyDelta:
+		return "legacy-delta"
+	}
+	return "format(" + strconv.Itoa(int(f)) + ")"
+}
+
+// ParseFormat reads the name of a format: draft-8 (also draft-9, draft-10 and draft-11, which have
+// the same syntax), draft-7, draft-6, legacy, legacy-delta.
+func ParseFormat(s string) (Format, error) {
+	switch s {
+	case "draft-9", "draft-10", "draft-11":
+		return Draft8, nil
+	}
+	for f := Draft8; f <= LegacyDelta; f++ {
+		if s == f.String() {
+			return f, nil
+		}
+	}
+	return 0, invalidf("header format %q: allowed is draft-8, draft-7, draft-6, legacy, legacy-delta", s)
+}
+
+// The field names, as http.Header spells them.
+const (
+	fieldRateLimit  = "Ratelimit"
+	fieldPolicy     = "Ratelimit-Policy"
+	fieldLimit      = "Ratelimit-Limit"
+	fieldRemaining  = "Ratelimit-Remaining"
+	fieldReset      = "Ratelimit-Reset"
+	fieldXLimit     = "X-Ratelimit-Limit"
+	fieldXRemaining = "X-Ratelimit-Remaining"
+	fieldXReset     = "X-Ratelimit-Reset"
+	fieldRetryAfter = "Retry-After"
+)
+
+// formats is a set of Format.
+type formats uint8
+
+func (s formats) has(f Format) bool { return s&(1<<f) != 0 }
+
+// A policy is a limit as the fields speak of it. What never changes is worked out once.
+type policy struct {
+	name    string // as a structured String
+	quota   int64
+	window  int64 // whole seconds, rounded up, at least 1
+	unit    string
+	partKey []byte
+}
+
+func newPolicy(l slidegate.Limit) policy {
+	name, _ := appendString(nil, l.Name) // a limit's name is printable ASCII
+	return policy{name: string(name), quota: clamp(l.Quota), window: max(1, seconds(l.Window))}
+}
+
+// A standing is how a policy stands: what a response says of it.
+type standing struct {
+	remaining int64
+	wait      time.Duration // the retry where it refuses, else the reset
+	refuses   bool
+}
+
+func standingOf(s slidegate.State) standing {
+	if s.RetryIn > 0 {
+		return standing{clamp(s.Remaining), s.RetryIn, true}
+	}
+	return standing{clamp(s.Remaining), s.ResetIn, false}
+}
+
+// seconds is the wait as the fields have it.
+func (s standing) seconds() int64 {
+	if s.refuses {
+		return max(1, seconds(s.wait))
+	}
+	return min(seconds(s.wait), maxInteger)
+}
+
+// until is the end of the wait in seconds since the Unix epoch, rounded up; now is in milliseconds.
+func (s standing) until(now int64) int64 {
+	return (now + int64((s.wait+time.Millisecond-1)/time.Millisecond) + 999) / 1000
+}
+
+// binds tells whether a single-valued field speaks for s rather than for other, which was
+// declared earlier: one that refuses, then the least remaining, then the longest to wait.
+func (s standing) binds(other standing) bool {
+	switch {
+	case s.refuses != other.refuses:
+		return s.refuses
+	case s.remaining != other.remaining:
+		return s.remaining < other.remaining
+	}
+	return s.wait > other.wait
+}
+
+// seconds rounds up, and never below 0.
+func seconds(d time.Duration) int64 {
+	if d <= 0 {
+		return 0
+	}
+	return int64((d-1)/time.Second) + 1
+}
+
+// A plate is the part of the fields that is the same for every response of a limiter.
+type plate struct {
+	policies []policy
+	draft8   []string // RateLimit-Policy, shared by all responses and never modified
+	draft7   []string
+}
+
+func newPlate(policies []policy) *plate {
+	p := &plate{policies: policies}
+	if len(policies) == 0 {
+		return p
+	}
+	var b []byte
+	for i, pol := range policies {
+		b = separate(b, i)
+		b = append(b, pol.name...)
+		b = append(b, ";q="...)
+		b = strconv.AppendInt(b, pol.quota, 10)
+		if pol.unit != "" {
+			b = append(b, ";qu="...)
+			b, _ = appendString(b, pol.unit)
+		}
+		b = append(b, ";w="...)
+		b = strconv.AppendInt(b, pol.window, 10)
+		if pol.partKey != nil {
+			b = appendBytes(append(b, ";pk="...), pol.partKey)
+		}
+	}
+	p.draft8 = one(string(b))
+	p.draft7 = one(string(appendPolicies7(nil, policies)))
+	return p
+}
+
+// one is a field value that may be shared: there is no room behind it for an append to write to.
+func one(value string) []string { return []string{value}[:1:1] }
+
+func separate(b []byte, i int) []byte {
+	if i > 0 {
+		b = append(b, ", "...)
+	}
+	return b
+}
+
+// appendPolicies7 lists the policies of drafts 6 and 7, where two of one quota are not allowed: the
+// first stays.
+func appendPolicies7(b []byte, policies []policy) []byte {
+	for i, p := range policies {
+		repeated := false
+		for _, earlier := range policies[:i] {
+			repeated = repeated || earlier.quota == p.quota
+		}
+		if repeated {
+			continue
+		}
+		b = separate(b, i)
+		b = strconv.AppendInt(b, p.quota, 10)
+		b = append(b, ";w="...)
+		b = strconv.AppendInt(b, p.window, 10)
+	}
+	return b
+}
+
+func (p *plate) appendDraft8(b []byte, standings []standing) []byte {
+	for i, s := range standings {
+		b = separate(b, i)
+		b = append(b, p.policies[i].name...)
+		b = append(b, ";r="...)
+		b = strconv.AppendInt(b, s.remaining, 10)
+		b = append(b, ";t="...)
+		b = strconv.AppendInt(b, s.seconds(), 10)
+		if pk := p.policies[i].partKey; pk != nil {
+			b = appendBytes(append(b, ";pk="...), pk)
+		}
+	}
+	return b
+}
+
+func appendDraft7(b []byte, quota int64, s standing) []byte {
+	b = append(b, "limit="...)
+	b = strconv.AppendInt(b, quota, 10)
+	b = append(b, ", remaining="...)
+	b = strconv.AppendInt(b, s.remaining, 10)
+	b = append(b, ", reset="...)
+	return strconv.AppendInt(b, s.seconds(), 10)
+}
+
+// binding returns the index of the standing that binds.
+func binding(standings []standing) int {
+	best := 0
+	for i := range standings {
+		if standings[i].binds(standings[best]) {
+			best = i
+		}
+	}
+	return best
+}
+
+// A sheet is the texts of one response's fields, one behind the other.
+type sheet struct {
+	text  []byte
+	names [7]string
+	ends  [7]int
+	n     int
+}
+
+func (s *sheet) end(name string, text []byte) {
+	s.text = text
+	s.names[s.n], s.ends[s.n] = name, len(text)
+	s.n++
+}
+
+func (s *sheet) integer(name string, n int64) { s.end(name, strconv.AppendInt(s.text, n, 10)) }
+
+// write sets the fields of the set on h. Draft 8 has lists, which go behind what another gate has
+// put there. A single-valued field that is there already stays if an outer gate of this package put
+// it there and its limit binds: outer, if not nil, is how that limit stands. now is the store's
+// clock in milliseconds. Where two formats have a field in common, the newer one has it.
+func (p *plate) write(h http.Header, set formats, values []string, standings []standing, outer *standing, now int64) {
+	if len(standings) == 0 || set == 0 {
+		return
+	}
+	var buffer [256]byte
+	s := sheet{text: buffer[:0]}
+	bind := binding(standings)
+	single, quota := standings[bind], p.policies[bind].quota
+	mine := func(field string) bool { return h[field] == nil || outer == nil || single.binds(*outer) }
+	if set.has(Draft8) {
+		s.end(fieldRateLimit, p.appendDraft8(s.text, standings))
+	} else if set.has(Draft7) && mine(fieldRateLimit) {
+		s.end(fieldRateLimit, appendDraft7(s.text, quota, single))
+	}
+	if set.has(Draft6) && mine(fieldLimit) {
+		s.integer(fieldLimit, quota)
+		s.integer(fieldRemaining, single.remaining)
+		s.integer(fieldReset, single.seconds())
+	}
+	if (set.has(Legacy) || set.has(LegacyDelta)) && mine(fieldXLimit) {
+		reset := single.seconds()
+		if set.has(Legacy) {
+			reset = single.until(now)
+		}
+		s.integer(fieldXLimit, quota)
+		s.integer(fieldXRemaining, single.remaining)
+		s.integer(fieldXReset, reset)
+	}
+	s.put(h, values, set.has(Draft8))
+	switch {
+	case set.has(Draft8):
+		h[fieldPolicy] = behind(h[fieldPolicy], p.draft8)
+	case set.has(Draft7), set.has(Draft6):
+		h[fieldPolicy] = behind(h[fieldPolicy], p.draft7)
+	}
+}
+
+// put assigns the fields, all cut from one string; lists tells whether RateLimit is a list.
+func (s *sheet) put(h http.Header, values []string, lists bool) {
+	text, from := string(s.text), 0
+	for i := range s.n {
+		values[i] = text[from:s.ends[i]]
+		from = s.ends[i]
+		value := values[i : i+1 : i+1]
+		if name := s.names[i]; lists && name == fieldRateLimit {
+			h[name] = behind(h[name], value)
+		} else {
+			h[name] = value
+		}
+	}
+}
+
+// behind puts a field line behind those that are there.
+func behind(there, value []string) []string {
+	if len(there) == 0 {
+		return value
+	}
+	return append(there, value...)
+}
+
+// maxRetryAfter is what clients with 32-bit seconds can read.
+const maxRetryAfter = 1<<31 - 1
+
+// retryAfter returns the Retry-After of a refusal that ends after wait: whole seconds, rounded up,
+// at least 1 (RFC 9110 section 10.2.3).
+func retryAfter(wait time.Duration) string {
+	return strconv.FormatInt(min(max(1, seconds(wait)), maxRetryAfter), 10)
+}
