@@ -8,7 +8,8 @@ import (
 	"github.com/slidegate/slidegate/internal/window"
 )
 
-// A Decision is the answer to one request: a value that allocates nothing and may be kept. Its
+// A Decision is the answer to one request: a value that may be kept. With up to
+// three limits it allocates nothing. Its
 // waits are worked out when asked for, all from the one reading of the store's clock.
 type Decision struct {
 	// Allowed says whether the request was admitted; for a Peek, whether it would have been.
@@ -18,9 +19,44 @@ type Decision struct {
 	Cost int64
 
 	charged bool // holds units that Refund can give back
+	now     int64
 	limits  []Limit
 	key     string
-	answer  Answer
+
+	// A Decision is copied wherever it goes, so the readings of up to three limits are part of it
+	// and those of more are elsewhere.
+	readings [inPlace]Reading
+	rest     *[MaxLimits - inPlace]Reading
+}
+
+// inPlace is the number of limits up to which a decision allocates nothing.
+const inPlace = 3
+
+// reading returns what the store read of the i-th limit.
+func (d *Decision) reading(i int) *Reading {
+	if i < inPlace {
+		return &d.readings[i]
+	}
+	return &d.rest[i-inPlace]
+}
+
+// fill takes over a store's answer.
+func (d *Decision) fill(a *Answer) {
+	d.Allowed, d.now = a.Allowed, a.Now
+	copy(d.readings[:], a.Readings[:])
+	if len(d.limits) > inPlace {
+		d.rest = (*[MaxLimits - inPlace]Reading)(append([]Reading(nil), a.Readings[inPlace:]...))
+	}
+}
+
+// answer returns the store's answer again.
+func (d *Decision) answer() Answer {
+	a := Answer{Allowed: d.Allowed, Now: d.now}
+	copy(a.Readings[:], d.readings[:])
+	if d.rest != nil {
+		copy(a.Readings[inPlace:], d.rest[:])
+	}
+	return a
 }
 
 // A State is how one limit stands after a decision.
@@ -50,7 +86,7 @@ func (d *Decision) At() time.Time {
 	if len(d.limits) == 0 {
 		return time.Time{}
 	}
-	return time.UnixMilli(d.answer.Now)
+	return time.UnixMilli(d.now)
 }
 
 // String describes the decision without its key: "admitted, 99 of 100/1m left, full in 1m0s" or
@@ -87,46 +123,46 @@ func (d *Decision) remaining(i int) int64 { return max(0, d.limits[i].Quota-d.us
 func (d *Decision) used(i int) int64 {
 	if d.limits[i].Algorithm == SlidingCounter {
 		c, span := d.counter(i)
-		return c.Used(d.answer.Now, span)
+		return c.Used(d.now, span)
 	}
-	return d.answer.Readings[i].Units
+	return d.reading(i).Units
 }
 
 func (d *Decision) reset(i int) int64 {
 	if d.limits[i].Algorithm == SlidingCounter {
 		c, span := d.counter(i)
-		return c.WaitUntil(d.answer.Now, span, 0)
+		return c.WaitUntil(d.now, span, 0)
 	}
-	if d.answer.Readings[i].Units == 0 {
+	if d.reading(i).Units == 0 {
 		return 0
 	}
-	return d.leaves(i, d.answer.Readings[i].At)
+	return d.leaves(i, d.reading(i).At)
 }
 
 func (d *Decision) retry(i int) int64 {
-	if !d.refuses(i) {
+	if !d.Refuses(i) {
 		return 0
 	}
 	if d.limits[i].Algorithm == SlidingCounter {
 		c, span := d.counter(i)
-		return c.WaitUntil(d.answer.Now, span, d.limits[i].Quota-d.Cost)
+		return c.WaitUntil(d.now, span, d.limits[i].Quota-d.Cost)
 	}
-	return d.leaves(i, d.answer.Readings[i].Back)
+	return d.leaves(i, d.reading(i).Back)
 }
 
-// refuses tells whether a limit has no room for this request. A request that was charged is
-// counted in what is used already, and a cost of 0 always fits.
-func (d *Decision) refuses(i int) bool {
+// Refuses tells whether the i-th limit has no room for the request. It panics unless 0 <= i < Len.
+func (d *Decision) Refuses(i int) bool {
+	// A request that was charged is counted in what is used already, and a cost of 0 always fits.
 	return !d.Allowed && d.Cost > 0 && d.used(i)+d.Cost > d.limits[i].Quota
 }
 
 // leaves returns the time until a charge of a log, recorded at e, leaves the window.
 func (d *Decision) leaves(i int, e int64) int64 {
-	return e + d.limits[i].Window.Milliseconds() - d.answer.Now
+	return e + d.limits[i].Window.Milliseconds() - d.now
 }
 
 func (d *Decision) counter(i int) (c window.Counter, span int64) {
-	r := &d.answer.Readings[i]
+	r := d.reading(i)
 	return window.Counter{Start: r.At, Prev: r.Back, Cur: r.Units}, d.limits[i].Window.Milliseconds()
 }
 
@@ -159,7 +195,7 @@ func (d *Decision) BindingIndex() int {
 
 // binds tells whether limit i binds rather than limit j, which was declared earlier.
 func (d *Decision) binds(i, j int) bool {
-	refused, other := d.refuses(i), d.refuses(j)
+	refused, other := d.Refuses(i), d.Refuses(j)
 	if refused != other {
 		return refused
 	}

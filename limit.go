@@ -274,6 +274,9 @@ func ParseDuration(s string) (time.Duration, error) {
 		return d, nil
 	}
 	hours, err := time.ParseDuration(number + "h")
+	if strings.ContainsAny(number, "nuµmsh") { // days come first
+		return 0, badDuration(s)
+	}
 	if err != nil || hours > math.MaxInt64/24 || hours < math.MinInt64/24 {
 		return 0, badDuration(s)
 	}

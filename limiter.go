@@ -149,11 +149,9 @@ func (l *Limiter) TakeN(ctx context.Context, key string, cost int64) (d Decision
 	}
 	d.limits = l.limits
 	if l.quick != nil && len(l.limits) == 1 {
-		r := &d.answer.Readings[0]
-		d.Allowed, d.answer.Now, *r, err = l.quick.TakeOne(ctx, key, cost)
+		d.Allowed, d.now, d.readings[0], err = l.quick.TakeOne(ctx, key, cost)
 	} else if l.plan != nil {
-		d.answer, err = l.plan.Take(ctx, key, cost)
-		d.Allowed = d.answer.Allowed
+		err = l.takeAll(ctx, &d)
 	} else {
 		d.Allowed = !l.blocked
 		return d, nil
@@ -164,6 +162,15 @@ func (l *Limiter) TakeN(ctx context.Context, key string, cost int64) (d Decision
 	}
 	d.charged = d.Allowed && cost > 0
 	return d, nil
+}
+
+// takeAll asks a plan of several limits.
+func (l *Limiter) takeAll(ctx context.Context, d *Decision) error {
+	answer, err := l.plan.Take(ctx, d.key, d.Cost)
+	if err == nil {
+		d.fill(&answer)
+	}
+	return err
 }
 
 func (l *Limiter) badRequest(key string, cost int64) error {
@@ -197,11 +204,12 @@ func (l *Limiter) PeekN(ctx context.Context, key string, cost int64) (d Decision
 		d.Allowed = !l.blocked
 		return d, nil
 	}
-	if d.answer, err = l.plan.Peek(ctx, key, cost); err != nil {
+	answer, err := l.plan.Peek(ctx, key, cost)
+	if err != nil {
 		d.limits = nil
 		return d, err
 	}
-	d.Allowed = d.answer.Allowed
+	d.fill(&answer)
 	return d, nil
 }
 
@@ -221,7 +229,7 @@ func (l *Limiter) Refund(ctx context.Context, d *Decision) error {
 		return err
 	}
 	d.charged = false
-	return plan.Refund(ctx, d.key, d.answer, d.Cost)
+	return plan.Refund(ctx, d.key, d.answer(), d.Cost)
 }
 
 // planOf returns a plan over the limits that charged the decision.

@@ -18,6 +18,10 @@ func NewClock(t time.Time) *Clock { return &Clock{now: t} }
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.read()
+}
+
+func (c *Clock) read() time.Time {
 	if c.now.IsZero() {
 		return time.Unix(0, 0)
 	}
@@ -34,5 +38,9 @@ func (c *Clock) Set(t time.Time) {
 // SetMilli puts the clock to ms milliseconds after the Unix epoch.
 func (c *Clock) SetMilli(ms int64) { c.Set(time.UnixMilli(ms)) }
 
-// Advance moves the clock by d, which may be negative.
-func (c *Clock) Advance(d time.Duration) { c.Set(c.Now().Add(d)) }
+// Advance moves the clock by d, which may be negative. Of concurrent calls none is lost.
+func (c *Clock) Advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.read().Add(d)
+}

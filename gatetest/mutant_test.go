@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -154,6 +155,39 @@ func TestEveryLawCanFail(t *testing.T) {
 		"refunds forget a key": {bind: func(p, _ slidegate.Plan) slidegate.Plan {
 			return &altered{Plan: p, refund: func(k string, _ slidegate.Answer, _ int64) error { return p.Reset(ctx, k) }}
 		}},
+		"refunds take from the newest charge": {bind: func(p, _ slidegate.Plan) slidegate.Plan {
+			return &altered{Plan: p, refund: func(k string, _ slidegate.Answer, c int64) error {
+				newest, err := p.Peek(ctx, k, 1)
+				if err != nil {
+					return err
+				}
+				return p.Refund(ctx, k, newest, c)
+			}}
+		}},
+		"a clock that steps back refills": {bind: func(p, _ slidegate.Plan) slidegate.Plan {
+			var mu sync.Mutex
+			latest := map[string]int64{}
+			return &altered{Plan: p, take: func(key string, cost int64) (slidegate.Answer, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				a, err := p.Peek(ctx, key, cost)
+				if err == nil && a.Now < latest[key] {
+					err = p.Reset(ctx, key)
+				}
+				if latest[key] = a.Now; err != nil {
+					return a, err
+				}
+				return p.Take(ctx, key, cost)
+			}}
+		}},
+		"times are kept in 32 bits": {bind: take(func(plan, _ slidegate.Plan, key string, cost int64) (slidegate.Answer, error) {
+			a, err := plan.Take(ctx, key, cost)
+			if !a.Allowed {
+				a.Readings[0].Back = a.Now - (a.Now-a.Readings[0].Back)&(1<<32-1)
+			}
+			return a, err
+		})},
+		"resolutions are ignored": {with: func(l slidegate.Limit) slidegate.Limit { l.Resolution = 0; return l }},
 		"resets do nothing": {bind: func(p, _ slidegate.Plan) slidegate.Plan {
 			return &altered{Plan: p, reset: func(string) error { return nil }}
 		}},

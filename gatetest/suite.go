@@ -2,6 +2,7 @@ package gatetest
 
 import (
 	"context"
+	"math/bits"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -34,6 +35,7 @@ func Laws() []Law {
 	return []Law{
 		{"Scenarios", Scenarios},
 		{"AgreesWithTheOracle", AgreesWithTheOracle},
+		{"AgreesWithTheOracleOnRandomPlans", AgreesOnRandomPlans},
 		{"AgreesWithTheOracleOnSparseTraffic", AgreesOnSparseTraffic},
 		{"RefusalChangesNothing", RefusalChangesNothing},
 		{"PeekChangesNothing", PeekChangesNothing},
@@ -49,6 +51,7 @@ func Laws() []Law {
 		{"RefundGivesBackOnce", RefundGivesBackOnce},
 		{"RefundNeverExceedsTheQuota", RefundNeverExceedsTheQuota},
 		{"UnitsThatLeftAreGone", UnitsThatLeftAreGone},
+		{"TenYearWindowsAreExact", TenYearWindowsAreExact},
 		{"ResetForgetsOneKeyInEveryLimit", ResetForgetsOneKeyInEveryLimit},
 		{"OrderOfLimitsDoesNotMatter", OrderOfLimitsDoesNotMatter},
 		{"RecordedTimeNeverRunsBack", RecordedTimeNeverRunsBack},
@@ -179,6 +182,66 @@ func AgreesWithTheOracle(t testing.TB, f Factory) {
 	}
 }
 
+// AgreesOnRandomPlans draws the limits too: one to eight of either algorithm, windows from a
+// millisecond to ten years, quotas from one to 10^12, any resolution.
+func AgreesOnRandomPlans(t testing.TB, f Factory) {
+	for seed := range uint64(100) {
+		rng := rand.New(rand.NewPCG(19, seed))
+		limits := randomPlan(rng)
+		agree(t, f, limits, rng, 250, func(rng *rand.Rand) int64 {
+			span := limits[rng.IntN(len(limits))].Window.Milliseconds()
+			switch rng.IntN(20) {
+			case 0:
+				return -rng.Int64N(2*span + 2)
+			case 1:
+				return span - 1 + rng.Int64N(3)
+			case 2, 3, 4, 5, 6, 7, 8, 9:
+				return rng.Int64N(3)
+			}
+			return rng.Int64N(span/4 + 2)
+		})
+		if t.Failed() {
+			t.Errorf("the limits were %v, seed %d", limits, seed)
+			return
+		}
+	}
+}
+
+func randomPlan(rng *rand.Rand) []slidegate.Limit {
+	limits := make([]slidegate.Limit, 1+rng.IntN(slidegate.MaxLimits))
+	for i := range limits {
+		window := magnitude(rng, slidegate.MaxWindow.Milliseconds())
+		l := slidegate.Per(time.Duration(window)*time.Millisecond, magnitude(rng, slidegate.MaxQuota)).Named(string(rune('a' + i)))
+		switch rng.IntN(3) {
+		case 0:
+			l = l.Counter()
+		case 1:
+			l = l.WithResolution(time.Duration(magnitude(rng, window)) * time.Millisecond)
+		}
+		limits[i] = l
+	}
+	return limits
+}
+
+func randomPlans(rng *rand.Rand, n int) [][]slidegate.Limit {
+	all := make([][]slidegate.Limit, n)
+	for i := range all {
+		all[i] = randomPlan(rng)
+	}
+	return all
+}
+
+// magnitude returns a number from 1 to most, of every number of bits alike, and the ends often.
+func magnitude(rng *rand.Rand, most int64) int64 {
+	switch rng.IntN(12) {
+	case 0:
+		return 1
+	case 1:
+		return most
+	}
+	return 1 + rng.Int64N(min(most, 1<<(1+rng.IntN(bits.Len64(uint64(most))))))
+}
+
 // AgreesOnSparseTraffic sends a request every 0.2 to 0.95 of a window for a long virtual time: what
 // a stored time of 32 bits would get wrong.
 func AgreesOnSparseTraffic(t testing.TB, f Factory) {
@@ -187,6 +250,7 @@ func AgreesOnSparseTraffic(t testing.TB, f Factory) {
 		{slidegate.Per(time.Hour, 2)},
 		{slidegate.Per(24*time.Hour, 4)},
 		{slidegate.Per(24*24*time.Hour, 5), slidegate.Per(40*24*time.Hour, 6).Named("long")},
+		{slidegate.Per(26*time.Hour, 3).Counter(), slidegate.Per(26*time.Hour, 900).Named("wide")},
 	} {
 		agree(t, f, limits, rand.New(rand.NewPCG(7, uint64(i))), 1500, func(rng *rand.Rand) int64 {
 			span := shortest(limits)
@@ -265,7 +329,10 @@ func variation(limits []slidegate.Limit, rng *rand.Rand) []slidegate.Limit {
 		if l.Name == "" {
 			continue // an unnamed limit may not change its quota
 		}
-		l.Quota = max(1, l.Quota/2+rng.Int64N(l.Quota+1))
+		l.Quota = max(1, min(slidegate.MaxQuota, l.Quota/2+rng.Int64N(l.Quota+1)))
+		if rng.IntN(4) == 0 {
+			l.Quota = magnitude(rng, slidegate.MaxQuota)
+		}
 		if l.Algorithm == slidegate.SlidingLog && l.Window >= 4*time.Millisecond {
 			l.Resolution = time.Duration(1+rng.Int64N(l.Window.Milliseconds()/4)) * time.Millisecond
 		}
@@ -367,7 +434,7 @@ func AllLimitsAreChargedOrNone(t testing.TB, f Factory) {
 // RetryIsTight: after the retry the same request is admitted, and a millisecond earlier it is not.
 func RetryIsTight(t testing.TB, f Factory) {
 	rng := rand.New(rand.NewPCG(11, 12))
-	for _, limits := range plans() {
+	for _, limits := range append(plans(), randomPlans(rng, 40)...) {
 		b := newBench(t, f, limits...)
 		for range 150 {
 			b.clock.Advance(time.Duration(rng.Int64N(shortest(limits)/3+2)) * time.Millisecond)
@@ -399,7 +466,7 @@ func RetryIsTight(t testing.TB, f Factory) {
 // ResetIsTight: after the reset a limit is completely full, and a millisecond earlier it is not.
 func ResetIsTight(t testing.TB, f Factory) {
 	rng := rand.New(rand.NewPCG(13, 14))
-	for _, limits := range plans() {
+	for _, limits := range append(plans(), randomPlans(rng, 40)...) {
 		b := newBench(t, f, limits...)
 		for range 60 {
 			b.clock.Advance(time.Duration(rng.Int64N(shortest(limits)/3+2)) * time.Millisecond)
@@ -585,7 +652,6 @@ func RefundGivesBackOnce(t testing.TB, f Factory) {
 		b := newBench(t, f, limits...)
 		full := b.states("a")
 		d := b.take("a", 1)
-		copied := d
 		b.refund(&d)
 		if now := b.states("a"); !slices.Equal(full, now) || d.Charged() {
 			t.Errorf("%v: after a refund %+v, charged %v", limits, now, d.Charged())
@@ -596,7 +662,6 @@ func RefundGivesBackOnce(t testing.TB, f Factory) {
 		if after := b.states("a"); !slices.Equal(before, after) {
 			t.Errorf("%v: a second refund changed %+v to %+v", limits, before, after)
 		}
-		_ = copied
 	}
 }
 
@@ -604,7 +669,6 @@ func RefundGivesBackOnce(t testing.TB, f Factory) {
 func RefundNeverExceedsTheQuota(t testing.TB, f Factory) {
 	for _, limits := range plans() {
 		b := newBench(t, f, limits...)
-		quota := smallest(limits)
 		var receipts []slidegate.Decision
 		var last slidegate.Decision
 		for last = b.take("a", 1); last.Allowed && len(receipts) < 40; last = b.take("a", 1) {
@@ -624,15 +688,14 @@ func RefundNeverExceedsTheQuota(t testing.TB, f Factory) {
 		if err := b.Reset(background, "a"); err != nil {
 			t.Fatalf("Reset: %v", err)
 		}
-		for i := range receipts {
-			b.refund(&receipts[i])
+		for _, copied := range slices.Concat(receipts, receipts) {
+			b.refund(&copied)
 		}
 		for _, s := range b.states("a") {
 			if s.Remaining != s.Limit.Quota {
 				t.Errorf("%v: %d left of %d after refunds of a key that was reset", limits, s.Remaining, s.Limit.Quota)
 			}
 		}
-		_ = quota
 	}
 }
 
@@ -648,6 +711,29 @@ func UnitsThatLeftAreGone(t testing.TB, f Factory) {
 		if after := b.states("a"); !slices.Equal(before, after) {
 			t.Errorf("%s: a late refund changed %+v to %+v", l, before, after)
 		}
+	}
+}
+
+// TenYearWindowsAreExact to the millisecond: a charge ten years old counts, and a millisecond
+// later it does not. Recorded times that were kept in too few bits would show.
+func TenYearWindowsAreExact(t testing.TB, f Factory) {
+	b := newBench(t, f, slidegate.Per(slidegate.MaxWindow, 2), slidegate.Per(slidegate.MaxWindow, slidegate.MaxQuota).Named("wide"))
+	b.take("a", 1)
+	b.clock.Advance(slidegate.MaxWindow / 2)
+	b.take("a", 1)
+	b.clock.Advance(slidegate.MaxWindow/2 - time.Millisecond)
+	if d := b.take("a", 1); d.Allowed || d.RetryAfter() != time.Millisecond {
+		t.Errorf("a millisecond before ten years: %v, retry %s", d.Allowed, d.RetryAfter())
+	}
+	b.clock.Advance(time.Millisecond)
+	if d := b.take("a", 1); !d.Allowed || d.ResetAfter() != slidegate.MaxWindow {
+		t.Errorf("after ten years: %v, reset %s", d.Allowed, d.ResetAfter())
+	}
+	if d := b.take("a", 1); d.Allowed || d.RetryAfter() != slidegate.MaxWindow/2 {
+		t.Errorf("after ten years the second: %v, retry %s", d.Allowed, d.RetryAfter())
+	}
+	if s := b.states("a")[1]; s.Remaining != slidegate.MaxQuota-2 {
+		t.Errorf("%s has %d left", s.Limit, s.Remaining)
 	}
 }
 

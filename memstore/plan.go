@@ -136,10 +136,17 @@ func (p *plan) Take(_ context.Context, key string, cost int64) (answer slidegate
 	return answer, err
 }
 
+// A finding is what a decision read of one limit, for the charge that may follow.
+type finding struct {
+	st   *state // nil if the key has none
+	live int
+}
+
 // take decides under the lock of the key's shard. Where a new key finds the store full it lets go
 // of the lock, makes room and decides afresh.
 func (p *plan) take(pr print, sh *shard, cost int64, answer *slidegate.Answer) error {
 	s := p.store
+	var found [slidegate.MaxLimits]finding
 	for {
 		sh.mu.Lock()
 		answer.Now = s.now()
@@ -148,14 +155,16 @@ func (p *plan) take(pr print, sh *shard, cost int64, answer *slidegate.Answer) e
 			sh.mu.Unlock()
 			return errClosed
 		}
-		if !p.decide(sh, i, cost, answer) || cost == 0 {
+		if !p.decide(sh, i, cost, answer, &found) || cost == 0 {
 			sh.mu.Unlock()
 			return nil
 		}
 		if i >= 0 || s.reserve() {
-			due := p.chargeAll(sh, pr, i, answer, cost)
+			due, opened := p.chargeAll(sh, pr, i, answer, cost, &found)
 			sh.mu.Unlock()
-			s.arm(answer.Now, due)
+			if opened {
+				s.arm(answer.Now, due)
+			}
 			return nil
 		}
 		sh.mu.Unlock()
@@ -176,40 +185,55 @@ func (s *Store) reserve() bool {
 }
 
 // decide reads every limit and tells whether all have room.
-func (p *plan) decide(sh *shard, i int, cost int64, answer *slidegate.Answer) bool {
+func (p *plan) decide(sh *shard, i int, cost int64, answer *slidegate.Answer, found *[slidegate.MaxLimits]finding) bool {
 	answer.Allowed = true
 	for j := range p.limits {
-		l := &p.limits[j]
-		r, _, room := sh.read(sh.state(i, l), l, answer.Now, cost)
-		answer.Readings[j] = r
+		l, f := &p.limits[j], &found[j]
+		var room bool
+		f.st = sh.state(i, l)
+		answer.Readings[j], f.live, room = sh.read(f.st, l, answer.Now, cost)
 		answer.Allowed = answer.Allowed && room
 	}
 	return answer.Allowed
 }
 
-// chargeAll charges every limit, opens what is missing, and returns the shard's next due.
-func (p *plan) chargeAll(sh *shard, pr print, i int, answer *slidegate.Answer, cost int64) int64 {
-	now, due := answer.Now, sh.nextDue.Load()
+// chargeAll charges every limit of what decide found, opens what is missing, and returns the shard's
+// next due and whether it opened anything. What is there is charged first: opening moves states.
+func (p *plan) chargeAll(sh *shard, pr print, i int, answer *slidegate.Answer, cost int64, found *[slidegate.MaxLimits]finding) (due int64, opened bool) {
+	missing := 0
 	for j := range p.limits {
-		l := &p.limits[j]
-		if st := sh.state(i, l); st != nil {
-			r, live, _ := sh.read(st, l, now, cost)
-			answer.Readings[j] = sh.charge(st, l, now, cost, r, live)
-			continue
+		if f := &found[j]; f.st != nil {
+			answer.Readings[j] = sh.charge(f.st, &p.limits[j], answer.Now, cost, answer.Readings[j], f.live)
+		} else {
+			missing++
 		}
-		st, r := sh.open(l, now, cost)
-		answer.Readings[j] = r
-		due = min(due, sh.dropBy(&st, l.span, l.counter))
-		if i < 0 {
-			i = sh.insert(pr, st)
-			continue
+	}
+	if missing == 0 {
+		return 0, false
+	}
+	due = sh.nextDue.Load()
+	for j := range p.limits {
+		if found[j].st == nil {
+			l := &p.limits[j]
+			var st state
+			st, answer.Readings[j] = sh.open(l, answer.Now, cost)
+			due = min(due, sh.dropBy(&st, l.span, l.counter))
+			i = sh.add(pr, i, st)
 		}
-		first := &sh.slots[i].state
-		st.next = first.next
-		first.next = uint32(sh.nodes.add(st)&^spilled) + 1
 	}
 	sh.nextDue.Store(due)
-	return due
+	return due, true
+}
+
+// add gives the key at position i, or a new one if that is negative, one more state.
+func (sh *shard) add(pr print, i int, st state) int {
+	if i < 0 {
+		return sh.insert(pr, st)
+	}
+	first := &sh.slots[i].state
+	st.next = first.next
+	first.next = uint32(sh.nodes.add(st)&^spilled) + 1
+	return i
 }
 
 // Peek implements [slidegate.Plan].
@@ -223,7 +247,8 @@ func (p *plan) Peek(_ context.Context, key string, cost int64) (answer slidegate
 	if i < 0 && p.store.closed.Load() {
 		return answer, errClosed
 	}
-	p.decide(sh, i, cost, &answer)
+	var found [slidegate.MaxLimits]finding
+	p.decide(sh, i, cost, &answer, &found)
 	return answer, nil
 }
 

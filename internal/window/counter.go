@@ -1,6 +1,9 @@
 package window
 
-import "math"
+import (
+	"math"
+	"math/bits"
+)
 
 // Counter is the state of a sliding counter: the units admitted in the current aligned window,
 // which begins at Start, and in the one before.
@@ -80,14 +83,25 @@ func (c Counter) WaitUntil(now, span, target int64) int64 {
 	return c.Start + span + firstElapsed(c.Cur, span, target) - now
 }
 
-// firstElapsed returns the smallest elapsed time at which at most target units of prev count,
-// searched with the formula itself: a closed form in reals says where to begin, and the
-// formula in doubles has the last word.
+// firstElapsed returns the smallest elapsed time at which at most target units of prev count.
 func firstElapsed(prev, span, target int64) int64 {
 	if prev <= target {
 		return 0
 	}
-	// floor(prev*(span-e)/span) <= target holds when prev*(span-e) < (target+1)*span.
+	// Where the product is exact in a double, the formula is exact too, and
+	// floor(prev*(span-e)/span) <= target holds from prev*(span-e) < (target+1)*span on.
+	if hi, lo := bits.Mul64(uint64(prev), uint64(span)); hi == 0 && lo < 1<<53 {
+		return span - ((target+1)*span-1)/prev
+	}
+	return searchElapsed(prev, span, target)
+}
+
+// searchElapsed is firstElapsed for any product, searched with the formula itself: the closed form
+// says where to begin, and the formula in doubles has the last word.
+func searchElapsed(prev, span, target int64) int64 {
+	if weigh(prev, 0, span) <= target { // rounding took a unit off
+		return 0
+	}
 	guess := span - int64(math.Ceil(float64(target+1)*float64(span)/float64(prev))) + 1
 	low, high := int64(0), span // weigh(low) > target, weigh(high) = 0 <= target
 	guess = min(max(guess, low+1), high)
