@@ -1,8 +1,6 @@
 package httpgate
 
 import (
-	"fmt"
-	"net"
 	"net/http"
 	"net/netip"
 	"strconv"
@@ -37,6 +35,17 @@ type Addresses struct {
 	nat64   bool
 }
 
+// NewAddresses returns what finds addresses as a gate with the same options does: [TrustProxies],
+// [TrustHops], [TrustEverybody], [TrustUnixPeer], [ClientIPHeader], [IPv6Prefix], [UnwrapNAT64]. Options of
+// other kinds have no effect. Every error wraps [slidegate.ErrInvalidLimit].
+func NewAddresses(options ...Option) (*Addresses, error) {
+	var g Gate
+	if err := g.apply(options); err != nil {
+		return nil, err
+	}
+	return &g.addresses, nil
+}
+
 // Find returns the client's address, unmapped and without zone, and how it was found. The address is
 // the zero Addr where there is none.
 func (a *Addresses) Find(r *http.Request) (netip.Addr, Reason) {
@@ -58,6 +67,22 @@ func (a *Addresses) Find(r *http.Request) (netip.Addr, Reason) {
 // network of an IPv6 address, such as 2001:db8:1234:5600::/56.
 func (a *Addresses) Key(addr netip.Addr) string {
 	return string(a.appendKey(nil, addr))
+}
+
+// KeyOf returns the key under which a gate counts a request by default: "ip:" and the Key of the
+// client's address. It is for key functions that count by the address and something more. The
+// error is [ErrNoAddress].
+func (a *Addresses) KeyOf(r *http.Request) (string, error) {
+	addr, _ := a.Find(r)
+	return a.kindKey(addr)
+}
+
+func (a *Addresses) kindKey(addr netip.Addr) (string, error) {
+	if !addr.IsValid() {
+		return "", ErrNoAddress
+	}
+	var buffer [64]byte
+	return string(a.appendKey(append(buffer[:0], "ip:"...), addr)), nil
 }
 
 func (a *Addresses) appendKey(b []byte, addr netip.Addr) []byte {
@@ -105,30 +130,54 @@ func peerOf(remote string) (netip.Addr, Reason) {
 	if at, err := netip.ParseAddrPort(remote); err == nil {
 		return plain(at.Addr()), ReasonPeer
 	}
-	host := remote
-	if h, _, err := net.SplitHostPort(remote); err == nil {
-		host = h
+	if inner := strings.TrimPrefix(remote, "["); inner != remote {
+		remote = strings.TrimSuffix(inner, "]")
 	}
-	addr, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(host, "["), "]"))
+	addr, err := netip.ParseAddr(remote)
 	if err != nil {
 		return netip.Addr{}, ReasonBadPeer
 	}
 	return plain(addr), ReasonPeer
 }
 
+// ipv4Peer reads the most frequent form of a RemoteAddr, and only that: "203.0.113.7:51234". text is the
+// address as it is written there, which for IPv4 is the one way to write it.
+func ipv4Peer(remote string) (addr netip.Addr, text string, ok bool) {
+	var octets [4]byte
+	octet, digits, dots := 0, 0, 0
+	for i := 0; i < len(remote); i++ {
+		c := remote[i]
+		switch {
+		case c >= '0' && c <= '9' && (octet > 0 || digits == 0):
+			octet, digits = octet*10+int(c-'0'), digits+1
+			if octet > 255 {
+				return addr, "", false
+			}
+			octets[dots] = byte(octet)
+		case c == '.' && digits > 0 && dots < 3:
+			octet, digits, dots = 0, 0, dots+1
+		case c == ':' && digits > 0 && dots == 3:
+			return netip.AddrFrom4(octets), remote[:i], isPort(remote[i:])
+		default:
+			return addr, "", false
+		}
+	}
+	return addr, "", false
+}
+
 func plain(addr netip.Addr) netip.Addr { return addr.Unmap().WithZone("") }
 
 // walk finds the client in the lines of the header.
 func (a *Addresses) walk(lines []string, peer netip.Addr) (netip.Addr, Reason) {
-	if a.header == "Forwarded" {
+	switch a.header {
+	case "Forwarded":
 		members, ok := forwardedFor(lines)
 		if !ok {
 			return peer, ReasonMalformed
 		}
-		return a.pick(members, peer, parseNode)
-	}
-	if isList(a.header) {
-		return a.pick(listMembers(lines), peer, parseMember)
+		return a.pick(&backwards{lines: members, whole: true}, peer)
+	case "X-Forwarded-For":
+		return a.pick(&backwards{lines: lines}, peer)
 	}
 	if len(lines) == 0 || trim(lines[len(lines)-1]) == "" {
 		return peer, ReasonNoHeader
@@ -143,47 +192,67 @@ func (a *Addresses) walk(lines []string, peer netip.Addr) (netip.Addr, Reason) {
 // isList tells whether a header lists an address for each proxy; others hold one.
 func isList(header string) bool { return header == "X-Forwarded-For" || header == "Forwarded" }
 
-// pick chooses among the members, which are in order: the last was added by the nearest proxy.
-func (a *Addresses) pick(members []string, peer netip.Addr, parse func(string) (netip.Addr, bool)) (netip.Addr, Reason) {
-	if len(members) == 0 {
-		return peer, ReasonNoHeader
-	}
-	if a.hops > 0 {
-		if len(members) < a.hops {
-			return peer, ReasonTooFewHops
+// pick chooses among the members of a list, of which the last was added by the nearest proxy.
+func (a *Addresses) pick(members *backwards, peer netip.Addr) (netip.Addr, Reason) {
+	nearest, n := peer, 0
+	for member, ok := members.next(); ok; member, ok = members.next() {
+		n++
+		if n < a.hops {
+			continue // added by a proxy that is not the farthest
 		}
-		addr, ok := parse(members[len(members)-a.hops])
-		if !ok {
-			return peer, ReasonMalformed
-		}
-		return addr, ReasonHeader
-	}
-	nearest := peer
-	for i := len(members) - 1; i >= 0; i-- {
-		addr, ok := parse(members[i])
-		if !ok {
+		addr, ok := members.parse(member)
+		switch {
+		case !ok:
 			return nearest, ReasonMalformed
-		}
-		if !a.trusts(addr) {
+		case a.hops > 0 || !a.trusts(addr):
 			return addr, ReasonHeader
 		}
 		nearest = addr
 	}
+	switch {
+	case n == 0:
+		return peer, ReasonNoHeader
+	case a.hops > 0:
+		return peer, ReasonTooFewHops
+	}
 	return nearest, ReasonAllTrusted
 }
 
-// listMembers splits all lines of a list at commas and leaves out what is empty.
-func listMembers(lines []string) (members []string) {
-	for _, line := range lines {
-		for line != "" {
-			var member string
-			member, line, _ = strings.Cut(line, ",")
-			if member = trim(member); member != "" {
-				members = append(members, member)
+// backwards goes through the members of a list from the last to the first, over all its lines, and
+// leaves out what is empty. With whole a line is one member, as the elements of Forwarded are.
+type backwards struct {
+	lines []string
+	rest  string // of the line it is in
+	whole bool
+}
+
+func (b *backwards) next() (string, bool) {
+	for {
+		if b.rest == "" {
+			if len(b.lines) == 0 {
+				return "", false
 			}
+			b.rest, b.lines = b.lines[len(b.lines)-1], b.lines[:len(b.lines)-1]
+		}
+		if b.whole {
+			member := b.rest
+			b.rest = ""
+			return member, true
+		}
+		comma := strings.LastIndexByte(b.rest, ',')
+		member := trim(b.rest[comma+1:])
+		b.rest = b.rest[:max(comma, 0)]
+		if member != "" {
+			return member, true
 		}
 	}
-	return members
+}
+
+func (b *backwards) parse(member string) (netip.Addr, bool) {
+	if b.whole {
+		return parseNode(member)
+	}
+	return parseMember(member)
 }
 
 func trim(s string) string { return strings.Trim(s, " \t") }
@@ -236,7 +305,7 @@ func ParseTrusted(s string) (netip.Prefix, error) {
 		return p, err
 	}
 	if p.Bits() == 0 {
-		return netip.Prefix{}, invalidf("trusted proxies %q: that is everybody, and then any client can say it is another: give the proxies' own networks", s)
+		return netip.Prefix{}, invalidf("trusted proxies %q: that is everybody, and then any client can say it is another: give the proxies' own networks, or say TrustEverybody", s)
 	}
 	return p, nil
 }
@@ -265,8 +334,3 @@ func parsePrefix(s string) (netip.Prefix, error) {
 	}
 	return p.Masked(), nil
 }
-
-var _ fmt.Stringer = ReasonPeer
-
-// String returns the reason as it is written in logs.
-func (r Reason) String() string { return string(r) }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,37 +21,44 @@ type Gate struct {
 	cost      func(*http.Request) int64           // nil for 1
 	skip      func(*http.Request) bool
 	choose    func(*http.Request) *slidegate.Limiter
-	deny      http.Handler // nil for the gate's own answer
-	closed    http.Handler // nil to fail open
-	observers []func(*Event)
-	logger    *slog.Logger
-	invalid   error
+	addresses Addresses
 
 	formats    formats
 	retryAfter bool
-	addresses  Addresses
+
+	status int          // of refusals
+	body   *answer      // of refusals; nil for a problem
+	deny   http.Handler // nil for the gate's own answer
+
+	closed http.Handler // nil to fail open
+
+	observers []func(*Event)
+	logger    *slog.Logger
+	quiet     quiet
+	invalid   error
 
 	plate  *plate
 	kept   atomic.Int64
 	plates sync.Map // of chosen limiters: *slidegate.Limiter to *plate
-	quiet  quiet
 }
 
-// New returns a gate in front of which requests are counted by the client's address, of which
-// those refused get a 429 with the fields of [Draft8], and which lets requests pass when the store
-// cannot be asked. Every error wraps [slidegate.ErrInvalidLimit].
+// New returns a gate that counts requests by the client's address, answers refused ones with a 429
+// and the fields of [Draft8], and lets requests pass when the store cannot be asked. Options change
+// that. Every error wraps [slidegate.ErrInvalidLimit].
 func New(limiter *slidegate.Limiter, options ...Option) (*Gate, error) {
 	if limiter == nil {
 		return nil, invalidf("the limiter is nil: make one with slidegate.New")
 	}
-	g := &Gate{limiter: limiter, formats: 1 << Draft8, retryAfter: true, logger: slog.New(slog.DiscardHandler)}
-	for _, option := range options {
-		option(g)
+	g := &Gate{
+		limiter: limiter,
+		formats: 1 << Draft8,
+		status:  http.StatusTooManyRequests,
+		logger:  slog.New(slog.DiscardHandler),
 	}
-	if err := g.check(); err != nil {
+	if err := g.apply(options); err != nil {
 		return nil, err
 	}
-	g.plate = plateOf(limiter)
+	g.plate = newPlate(policiesOf(limiter))
 	return g, nil
 }
 
@@ -65,38 +71,35 @@ func MustNew(limiter *slidegate.Limiter, options ...Option) *Gate {
 	return g
 }
 
-// PerIP returns a middleware that holds every client address to limit, with a memory store of its
+// PerIP returns a middleware that holds every client address to limit, in a memory store of its
 // own. It takes the options of [New]. It panics on a limit or an option that cannot be built.
 func PerIP(limit slidegate.Limit, options ...Option) func(http.Handler) http.Handler {
 	return MustNew(slidegate.MustNew(memstore.New(), limit), options...).Wrap
-}
-
-func plateOf(l *slidegate.Limiter) *plate {
-	limits := l.Limits()
-	policies := make([]policy, len(limits))
-	for i, limit := range limits {
-		policies[i] = newPolicy(limit)
-	}
-	return newPlate(policies)
 }
 
 // Addresses returns how the gate finds the client's address.
 func (g *Gate) Addresses() *Addresses { return &g.addresses }
 
 // Wrap returns a handler that asks the gate before next. next runs exactly once for a request that
-// is admitted and never for one that is refused. The ResponseWriter goes through untouched.
+// is admitted and never for one that is refused. It gets the ResponseWriter untouched, so flushing,
+// hijacking and HTTP/2 are as they would be without the gate. Wrap is a middleware: one gate may
+// stand before several handlers, which then share its budget.
 func (g *Gate) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { g.serve(w, r, next) })
 }
 
-// A passage is what the gate knows of one request: in the request's context, and one allocation
-// with the texts of its fields.
+// A passage is what the gate knows of one request. Of a request that somebody else gets to see, it is
+// the context, and one allocation with the texts of its fields.
 type passage struct {
 	context.Context
 	decision slidegate.Decision
-	err      error
-	single   standing  // of the binding limit, this gate's or an outer one's
-	values   [7]string // of the fields
+	decided  bool
+	err      error // why not, or why never
+
+	refused uint8     // the limits that refused, a bit each
+	spoke   bool      // single is of a limit that fields speak of
+	single  standing  // of the limit that binds, this gate's or an outer one's
+	values  [2]string // of the fields, where they are not more
 }
 
 type contextKey struct{}
@@ -114,18 +117,19 @@ func passageOf(ctx context.Context) *passage {
 	return p
 }
 
-// FromContext returns the decision on the request whose context it is: in the next handler and in
-// [OnDeny]. There is none on a request that was skipped or could not be decided. It is shared:
-// copy it to keep it, and give it to Refund as it is.
+// FromContext returns the decision on the request whose context it is, in the next handler and in
+// [OnDeny]; of several gates, that of the nearest. There is none on a request that was skipped or
+// could not be decided. It may be kept, and given to Refund as it is.
 func FromContext(ctx context.Context) (*slidegate.Decision, bool) {
 	p := passageOf(ctx)
-	if p == nil || p.err != nil {
+	if p == nil || !p.decided {
 		return nil, false
 	}
 	return &p.decision, true
 }
 
-// ErrorFromContext returns why a request could not be decided, in [FailWith]; nil otherwise.
+// ErrorFromContext returns why a request could not be decided, in the handler of [FailWith], or the
+// [*slidegate.CostError] of a request that can never fit, in that of [OnDeny]. Otherwise it is nil.
 func ErrorFromContext(ctx context.Context) error {
 	if p := passageOf(ctx); p != nil {
 		return p.err
@@ -133,18 +137,41 @@ func ErrorFromContext(ctx context.Context) error {
 	return nil
 }
 
+// serve is one request, top to bottom.
 func (g *Gate) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	if g.skip != nil && g.skip(r) {
 		next.ServeHTTP(w, r)
 		return
 	}
-	limiter, plate := g.limiter, g.plate
+	p := passage{Context: r.Context()}
+	plate := g.decide(r, &p)
+	switch {
+	case !p.decided:
+		g.undecided(w, r, p, next)
+	case p.decision.Allowed:
+		kept := p
+		g.speak(w.Header(), &kept, plate, kept.values[:])
+		next.ServeHTTP(w, r.WithContext(&kept))
+	case g.deny != nil:
+		kept := p
+		g.speak(w.Header(), &kept, plate, kept.values[:])
+		sw := &statusWriter{ResponseWriter: w, status: http.StatusTooManyRequests}
+		g.deny.ServeHTTP(sw, r.WithContext(&kept))
+		sw.finish()
+	default:
+		g.speak(w.Header(), &p, plate, nil)
+		g.refuse(w, r, p.refused, plate)
+	}
+}
+
+// decide asks the limiter, tells the observers, and returns the plate of the limiter it asked.
+func (g *Gate) decide(r *http.Request, p *passage) *plate {
+	limiter, plate, cost := g.limiter, g.plate, int64(1)
 	if g.choose != nil {
 		if chosen := g.choose(r); chosen != nil && chosen != limiter {
 			limiter, plate = chosen, g.plateFor(chosen)
 		}
 	}
-	cost := int64(1)
 	if g.cost != nil {
 		cost = g.cost(r)
 	}
@@ -152,205 +179,101 @@ func (g *Gate) serve(w http.ResponseWriter, r *http.Request, next http.Handler) 
 	if g.observers != nil {
 		begin = time.Now()
 	}
-	p := &passage{Context: r.Context()}
 	key, reason, err := g.keyOf(r)
 	if err == nil {
 		p.decision, err = limiter.TakeN(p.Context, key, cost)
 	}
-	var never *slidegate.CostError
-	if errors.As(err, &never) {
-		// Refused, never a store failure, and without a Retry-After: no waiting helps.
-		g.observe(p, begin, reason)
-		g.refuse(w, r, p, never.Limit.Name)
-		return
+	g.judge(p, plate, err)
+	if g.observers != nil {
+		g.tell(p, key, reason, begin)
 	}
-	if err != nil {
-		p.err = err
-		g.undecided(w, r, p, next, begin, reason)
-		return
-	}
-	g.quiet.recovered(g.logger)
-	g.speak(w.Header(), p, plate)
-	g.observe(p, begin, reason)
-	if p.decision.Allowed {
-		next.ServeHTTP(w, r.WithContext(p))
-		return
-	}
-	g.refuse(w, r, p, "")
+	return plate
 }
 
-// speak sets the fields of a decision.
-func (g *Gate) speak(h http.Header, p *passage, plate *plate) {
+// judge sorts what the limiter answered into decisions and failures.
+func (g *Gate) judge(p *passage, plate *plate, err error) {
+	p.decided, p.err = err == nil, err
+	if p.decided {
+		g.quiet.recovered(g.logger)
+		return
+	}
+	var never *slidegate.CostError
+	switch {
+	case errors.As(err, &never):
+		// Refused and never a store failure, or whoever asks for enough would pass.
+		p.decided = true
+		if never.Cost > 0 {
+			p.refused = plate.bit(never.Limit.Name)
+		}
+	case errors.Is(err, ErrNoAddress):
+		g.quiet.lost.failed(g.logger, err)
+	case p.Context.Err() == nil: // somebody who hangs up is no evidence against the store
+		g.quiet.down.failed(g.logger, err)
+	}
+}
+
+// speak sets the fields of a decision; values is room for their texts.
+func (g *Gate) speak(h http.Header, p *passage, plate *plate, values []string) {
 	d := &p.decision
 	n := d.Len()
-	if g.retryAfter && !d.Allowed && n > 0 {
-		h[fieldRetryAfter] = []string{retryAfter(d.RetryAfter())}
+	outer := passageOf(p.Context)
+	if outer != nil && outer.spoke {
+		p.single, p.spoke = outer.single, true
 	}
-	if n == 0 || g.formats == 0 {
+	if n == 0 || d.Allowed && g.formats == 0 {
 		return
 	}
 	var standings [slidegate.MaxLimits]standing
 	for i := range n {
 		standings[i] = standingOf(d.State(i))
-	}
-	p.single = standings[binding(standings[:n])]
-	var outer *standing
-	if o := passageOf(p.Context); o != nil && o.err == nil && o.decision.Len() > 0 {
-		outer = &o.single
-	}
-	plate.write(h, g.formats, p.values[:], standings[:n], outer, d.At().UnixMilli())
-	if outer != nil && outer.binds(p.single) {
-		p.single = *outer
-	}
-}
-
-// refuse answers a request that was refused; never names the limit in which it can never fit.
-func (g *Gate) refuse(w http.ResponseWriter, r *http.Request, p *passage, never string) {
-	if g.deny != nil {
-		g.deny.ServeHTTP(w, r.WithContext(p))
-		return
-	}
-	var violated []string
-	if never != "" {
-		violated = append(violated, never)
-	}
-	for i := range p.decision.Len() {
-		if s := p.decision.State(i); s.RetryIn > 0 {
-			violated = append(violated, s.Limit.Name)
+		if standings[i].refuses {
+			p.refused |= 1 << i
 		}
 	}
-	QuotaExceeded(violated...).ServeHTTP(w, r)
+	page := page{formats: g.formats, retryAfter: g.retryAfter && !d.Allowed, now: d.At().UnixMilli()}
+	if p.spoke {
+		page.outer = &outer.single
+	}
+	plate.write(h, &page, values, standings[:n])
+	if mine := standings[binding(standings[:n])]; g.formats != 0 && (!p.spoke || mine.binds(p.single)) {
+		p.single, p.spoke = mine, true
+	}
 }
 
-// undecided fails open or closed. A client that has gone away is no evidence against the store.
-func (g *Gate) undecided(w http.ResponseWriter, r *http.Request, p *passage, next http.Handler, begin time.Time, reason Reason) {
-	if p.Context.Err() == nil && !errors.Is(p.err, errNoAddress) {
-		g.quiet.failed(g.logger, p.err)
-	}
-	g.observe(p, begin, reason)
-	if errors.Is(p.err, errNoAddress) && g.closed == nil {
-		// Whoever cannot be told apart would be unlimited if this failed open.
-		Problem{Type: "about:blank", Title: "Bad Request", Status: http.StatusBadRequest}.ServeHTTP(w, r)
+// refuse answers a request that a set of limits refused.
+func (g *Gate) refuse(w http.ResponseWriter, r *http.Request, refused uint8, plate *plate) {
+	if g.body != nil {
+		g.body.ServeHTTP(w, r)
 		return
 	}
-	if g.closed == nil {
-		next.ServeHTTP(w, r)
-		return
-	}
-	g.closed.ServeHTTP(w, r.WithContext(p))
+	plate.refusal(g.status, refused).ServeHTTP(w, r)
 }
+
+// undecided fails open or closed. Whoever cannot be told apart would be unlimited if that failed
+// open, so it never does.
+func (g *Gate) undecided(w http.ResponseWriter, r *http.Request, p passage, next http.Handler) {
+	switch {
+	case g.closed != nil:
+		g.closed.ServeHTTP(w, r.WithContext(&p))
+	case errors.Is(p.err, ErrNoAddress):
+		noAddress.ServeHTTP(w, r)
+	default:
+		next.ServeHTTP(w, r)
+	}
+}
+
+var noAddress = negotiated(Problem{Type: "about:blank", Title: "Internal Server Error", Status: http.StatusInternalServerError})
+
+// maxPlates bounds what is kept for programs that make a limiter for every request.
+const maxPlates = 4096
 
 func (g *Gate) plateFor(l *slidegate.Limiter) *plate {
 	if p, ok := g.plates.Load(l); ok {
 		return p.(*plate)
 	}
-	p := plateOf(l)
+	p := newPlate(policiesOf(l))
 	if g.kept.Add(1) <= maxPlates {
 		g.plates.Store(l, p)
 	}
 	return p
-}
-
-// maxPlates bounds what is kept for programs that make a limiter for every request.
-const maxPlates = 4096
-
-// errNoAddress is why a request could not be decided that nobody can be counted for.
-var errNoAddress = errors.New("httpgate: the request has no client address to count it under: who connected is no address, such as a Unix socket's (see TrustUnixPeer)")
-
-// keyOf returns the key of a request. Where the key function cannot tell, it is the client's
-// address, under its own kind.
-func (g *Gate) keyOf(r *http.Request) (string, Reason, error) {
-	if g.key != nil {
-		if key, err := g.key(r); err == nil && key != "" {
-			return bounded(key), "", nil
-		}
-	}
-	addr, reason := g.addresses.Find(r)
-	g.note(r, addr, reason)
-	if !addr.IsValid() {
-		return "", reason, errNoAddress
-	}
-	var buffer [64]byte
-	return string(g.addresses.appendKey(append(buffer[:0], "ip:"...), addr)), reason, nil
-}
-
-// note tells the logger what a header could not be believed for.
-func (g *Gate) note(r *http.Request, addr netip.Addr, reason Reason) {
-	switch {
-	case reason == ReasonMalformed || reason == ReasonTooFewHops:
-		g.quiet.unreadable(g.logger, g.addresses.header, reason)
-	case reason == ReasonPeer && (addr.IsPrivate() || addr.IsLoopback()):
-		if r.Header["X-Forwarded-For"] != nil || r.Header["Forwarded"] != nil || r.Header["X-Real-Ip"] != nil {
-			g.quiet.ignored(g.logger)
-		}
-	}
-}
-
-// IgnoredHeaders returns how many requests came from a private or loopback address with a
-// forwarding header that the gate was not told to believe: likely from a proxy, whose clients then
-// all count as one.
-func (g *Gate) IgnoredHeaders() uint64 { return g.quiet.headers.Load() }
-
-// An Event is one request as an observer sees it.
-type Event struct {
-	Decision *slidegate.Decision // nil if it could not be decided
-	Err      error               // why it could not, nil otherwise
-	Reason   Reason              // how the client's address was found; empty if it was not looked for
-	Canceled bool                // the client has gone away: Err says nothing of the store
-	Took     time.Duration       // the decision, key and store included
-}
-
-func (g *Gate) observe(p *passage, begin time.Time, reason Reason) {
-	if g.observers == nil {
-		return
-	}
-	e := Event{Err: p.err, Reason: reason, Canceled: p.Context.Err() != nil, Took: time.Since(begin)}
-	if p.err == nil {
-		e.Decision = &p.decision
-	}
-	for _, f := range g.observers {
-		g.tell(f, &e)
-	}
-}
-
-// tell calls an observer, whose panic is not the request's.
-func (g *Gate) tell(f func(*Event), e *Event) {
-	defer func() {
-		if v := recover(); v != nil {
-			g.logger.Error("httpgate: an observer panicked", "panic", v)
-		}
-	}()
-	f(e)
-}
-
-// quiet keeps the log to a line for each change of state.
-type quiet struct {
-	down     atomic.Bool
-	headers  atomic.Uint64
-	lastWarn atomic.Int64 // in seconds of the process clock
-}
-
-func (q *quiet) failed(l *slog.Logger, err error) {
-	if !q.down.Load() && !q.down.Swap(true) {
-		l.Error("httpgate: requests cannot be decided", "error", err)
-	}
-}
-
-func (q *quiet) recovered(l *slog.Logger) {
-	if q.down.Load() && q.down.Swap(false) {
-		l.Info("httpgate: requests are decided again")
-	}
-}
-
-func (q *quiet) ignored(l *slog.Logger) {
-	if q.headers.Add(1) == 1 {
-		l.Warn("httpgate: a request from a private address has a forwarding header that is not believed; if that is a proxy, all its clients count as one: see TrustProxies")
-	}
-}
-
-func (q *quiet) unreadable(l *slog.Logger, header string, reason Reason) {
-	now := time.Now().Unix()
-	if last := q.lastWarn.Load(); now-last >= 60 && q.lastWarn.CompareAndSwap(last, now) {
-		l.Warn("httpgate: a trusted proxy's header could not be used", "header", header, "reason", string(reason))
-	}
 }

@@ -2,7 +2,6 @@ package httpgate_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +15,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/slidegate/slidegate"
@@ -271,6 +271,9 @@ func TestBodies(t *testing.T) {
 		{"json", "GET", "application/json", nil, 429, problem, ""},
 		{"browser", "GET", "text/html,application/xhtml+xml,*/*;q=0.8", nil, 429, problem, ""},
 		{"text", "GET", "text/plain", nil, 429, text, "Request cannot be satisfied as assigned quota has been exceeded\n"},
+		{"json by weight", "GET", "text/html, application/problem+json;q=0.3", nil, 429, problem, ""},
+		{"two lines' worth", "GET", "text/html, APPLICATION/*", nil, 429, problem, ""},
+		{"another status", "GET", "", httpgate.DenyWith(503, nil), 503, problem, `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Request cannot be satisfied as assigned quota has been exceeded","status":503,"violated-policies":["1/1m"]}`},
 		{"no json", "GET", "text/html, application/json;q=0", nil, 429, text, ""},
 		{"head", "HEAD", "", nil, 429, problem, "-"},
 		{"reference text", "GET", "", httpgate.DenyWith(429, "Too many requests, please try again later."), 429, text, "Too many requests, please try again later."},
@@ -344,6 +347,8 @@ func TestStoreFailure(t *testing.T) {
 		{"open", []httpgate.Option{httpgate.FailOpen()}, 200, 1, "hello"},
 		{"closed", []httpgate.Option{httpgate.FailClosed()}, 503, 0, `{"type":"about:blank","title":"Service Unavailable","status":503}`},
 		{"closed with", []httpgate.Option{httpgate.FailClosedWith(500, map[string]any{"success": false, "message": "Rate limiter temporarily unavailable"})}, 500, 0, `{"message":"Rate limiter temporarily unavailable","success":false}`},
+		{"closed, another status", []httpgate.Option{httpgate.FailClosedWith(500, nil)}, 500, 0, `{"type":"about:blank","title":"Internal Server Error","status":500}`},
+		{"the last word", []httpgate.Option{httpgate.FailClosed(), httpgate.FailOpen()}, 200, 1, "hello"},
 		{"with", []httpgate.Option{httpgate.FailWith(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if _, ok := httpgate.FromContext(r.Context()); ok || !errors.Is(httpgate.ErrorFromContext(r.Context()), slidegate.ErrUnavailable) {
 				t.Error("a decision where there is none, or no error")
@@ -423,7 +428,7 @@ func TestObserverPanicIsNotTheRequests(t *testing.T) {
 func TestRequestsWithoutAddress(t *testing.T) {
 	for _, peer := range []string{"@", "/run/app.sock", "garbage"} {
 		s := newSite(t, limits(slidegate.PerMinute(1)))
-		s.want(400, peer)
+		s.want(500, peer)
 		closed := newSite(t, limits(slidegate.PerMinute(1)), httpgate.FailClosed())
 		closed.want(503, peer)
 		if s.runs.Load() != 0 || s.store.Len() != 0 {
@@ -434,7 +439,7 @@ func TestRequestsWithoutAddress(t *testing.T) {
 	unix.want(200, "@", "X-Forwarded-For", "203.0.113.7")
 	unix.want(429, "@", "X-Forwarded-For", "203.0.113.7")
 	unix.want(200, "@", "X-Forwarded-For", "203.0.113.8")
-	unix.want(400, "@")
+	unix.want(500, "@")
 }
 
 // TestBadOptions: each gets one sentence that names it and what is allowed.
@@ -447,6 +452,12 @@ func TestBadOptions(t *testing.T) {
 		{"By: the key function is nil", []httpgate.Option{httpgate.By(nil)}},
 		{`ByHeader ""`, []httpgate.Option{httpgate.ByHeader("")}},
 		{`ByHeader "X Y"`, []httpgate.Option{httpgate.ByHeader("X Y")}},
+		{`ByCookie "a;b"`, []httpgate.Option{httpgate.ByCookie("a;b")}},
+		{"an option is nil", []httpgate.Option{nil}},
+		{"OnStoreError: the function is nil", []httpgate.Option{httpgate.OnStoreError(nil)}},
+		{"FailClosedWith: the body", []httpgate.Option{httpgate.FailClosedWith(503, func() {})}},
+		{"TrustHops 33: allowed is 1 to 32", []httpgate.Option{httpgate.TrustHops(33)}},
+		{`trusted proxies "::ffff:10.0.0.0/8"`, []httpgate.Option{httpgate.TrustProxies("::ffff:10.0.0.0/8")}},
 		{"Cost: the function is nil", []httpgate.Option{httpgate.Cost(nil)}},
 		{"Skip: the function is nil", []httpgate.Option{httpgate.Skip(nil)}},
 		{"Choose: the function is nil", []httpgate.Option{httpgate.Choose(nil)}},
@@ -472,6 +483,9 @@ func TestBadOptions(t *testing.T) {
 		if !errors.Is(err, slidegate.ErrInvalidLimit) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("got %v, want %q", err, c.want)
 		}
+	}
+	if _, err := httpgate.NewAddresses(httpgate.IPv6Prefix(1)); !errors.Is(err, slidegate.ErrInvalidLimit) {
+		t.Errorf("addresses: %v", err)
 	}
 	if _, err := httpgate.New(nil); !errors.Is(err, slidegate.ErrInvalidLimit) {
 		t.Errorf("a nil limiter: %v", err)
@@ -658,6 +672,15 @@ func TestAllocations(t *testing.T) {
 	if n := testing.AllocsPerRun(1000, func() { clear(w.h); h.ServeHTTP(w, r) }); n > 4 {
 		t.Errorf("%v allocations for an admitted request with its fields and its decision, want at most 4", n)
 	}
+	refused := newSite(t, limits(slidegate.PerHour(1).Named("burst"), slidegate.PerDay(1).Named("day"))).handler
+	refused.ServeHTTP(w, r)
+	if n := testing.AllocsPerRun(1000, func() { clear(w.h); refused.ServeHTTP(w, r) }); n > 3 {
+		t.Errorf("%v allocations for a refused request, want at most 3", n)
+	}
+	skipped := newSite(t, limits(slidegate.PerHour(1)), httpgate.Skip(func(*http.Request) bool { return true })).handler
+	if n := testing.AllocsPerRun(1000, func() { clear(w.h); skipped.ServeHTTP(w, r) }); n > 0 {
+		t.Errorf("%v allocations for a skipped request, want none", n)
+	}
 }
 
 type discard struct{ h http.Header }
@@ -669,4 +692,175 @@ func (d *discard) WriteString(s string) (int, error) {
 	return len(s), nil
 }
 
-var _ = json.Marshal
+// TestCookieKeys: a cookie is a kind of its own, and requests without it count by address.
+func TestCookieKeys(t *testing.T) {
+	var keys []string
+	s := newSite(t, limits(slidegate.PerMinute(9)), httpgate.ByCookie("session"), httpgate.Observe(func(e *httpgate.Event) { keys = append(keys, e.Key) }))
+	s.get("203.0.113.7:1", "Cookie", "a=b; session=s1")
+	s.get("203.0.113.7:1", "Cookie", "session=")
+	s.get("203.0.113.7:1")
+	if want := []string{"cookie:session:s1", "ip:203.0.113.7", "ip:203.0.113.7"}; !reflect.DeepEqual(keys, want) {
+		t.Errorf("got %q, want %q", keys, want)
+	}
+}
+
+// TestKeyFunctionThatCannotTell counts by address: never unlimited, never one bucket.
+func TestKeyFunctionThatCannotTell(t *testing.T) {
+	for name, f := range map[string]func(*http.Request) (string, error){
+		"nothing":  func(*http.Request) (string, error) { return "", nil },
+		"an error": func(*http.Request) (string, error) { return "everybody", errors.New("no token") },
+	} {
+		s := newSite(t, limits(slidegate.PerMinute(1)), httpgate.By(f))
+		if got := s.codes(2, "203.0.113.7:1") + " " + s.codes(2, "203.0.113.8:1"); got != "200 429 200 429" {
+			t.Errorf("%s: got %s", name, got)
+		}
+	}
+}
+
+// TestEventHasADecisionOrAnError, and says how long it took and whom it was about.
+func TestEventHasADecisionOrAnError(t *testing.T) {
+	var events []httpgate.Event
+	store := newFailing()
+	s := (&site{t: t}).behind(slidegate.MustNew(store, slidegate.PerMinute(1)), httpgate.Observe(func(e *httpgate.Event) { events = append(events, *e) }))
+	s.get("203.0.113.7:1")
+	s.get("203.0.113.7:1")
+	store.down.Store(true)
+	s.get("203.0.113.7:1")
+	s.get("@")
+	for i, e := range events {
+		if (e.Decision == nil) != (e.Err != nil) || e.Took < 0 || e.Canceled || i < 3 && (e.Key != "ip:203.0.113.7" || e.Reason != httpgate.ReasonPeer) {
+			t.Errorf("event %d: %+v", i, e)
+		}
+	}
+	if len(events) != 4 || !events[0].Decision.Allowed || events[1].Decision.Allowed || !errors.Is(events[2].Err, slidegate.ErrUnavailable) || !errors.Is(events[3].Err, httpgate.ErrNoAddress) {
+		t.Errorf("got %+v", events)
+	}
+}
+
+// TestOutageIsTwoLines: one when it begins, and one when nothing has failed for a while, however
+// often the store comes and goes between.
+func TestOutageIsTwoLines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		store := newFailing()
+		s := (&site{t: t}).behind(slidegate.MustNew(store, slidegate.PerHour(1e6)), httpgate.Logger(slog.New(slog.NewTextHandler(&log, nil))))
+		pass := func(d time.Duration) { <-time.After(d) } // of the bubble's clock
+		for i := range 100 {
+			store.down.Store(i%2 == 0)
+			s.get("203.0.113.7:1")
+			pass(time.Second)
+		}
+		if n := strings.Count(log.String(), "\n"); n != 1 {
+			t.Errorf("%d lines of a store that comes and goes:\n%s", n, log.String())
+		}
+		store.down.Store(false)
+		pass(time.Minute)
+		s.get("203.0.113.7:1")
+		if n := strings.Count(log.String(), "\n"); n != 2 || !strings.Contains(log.String(), "undecided=50") || strings.Contains(log.String(), "203.0.113.7") {
+			t.Errorf("%d lines after it is back:\n%s", n, log.String())
+		}
+	})
+}
+
+// TestHeadersThatCannotBeUsedAreLoggedOnceAMinute.
+func TestHeadersThatCannotBeUsedAreLoggedOnceAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		s := newSite(t, limits(slidegate.PerMinute(1)), httpgate.TrustHops(2), httpgate.Logger(slog.New(slog.NewTextHandler(&log, nil))))
+		for range 3 {
+			for range 100 {
+				s.get("10.0.0.1:1", "X-Forwarded-For", "203.0.113.7")
+			}
+			<-time.After(time.Minute)
+		}
+		if n := strings.Count(log.String(), "too-few-hops"); n != 3 || strings.Contains(log.String(), "203.0.113.7") {
+			t.Errorf("%d lines in three minutes:\n%s", n, log.String())
+		}
+	})
+}
+
+// TestGateWithoutFieldsHidesNoTighterGate: what the outermost says is what the innermost minds.
+func TestGateWithoutFieldsHidesNoTighterGate(t *testing.T) {
+	fields := httpgate.Headers(httpgate.Draft7, httpgate.Legacy)
+	for _, between := range []httpgate.Option{httpgate.Headers(), httpgate.Choose(func(*http.Request) *slidegate.Limiter { return slidegate.Unlimited() })} {
+		h := http.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+		h = httpgate.PerIP(slidegate.PerHour(100), fields)(h)
+		h = httpgate.PerIP(slidegate.PerHour(1), between)(h)
+		h = httpgate.PerIP(slidegate.PerHour(3), fields)(h)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, request("GET", "/", ""))
+		if got := w.Header().Get("RateLimit"); got != "limit=3, remaining=2, reset=3600" {
+			t.Errorf("got %q", got)
+		}
+		if got := w.Header().Get("X-RateLimit-Limit"); got != "3" {
+			t.Errorf("got %q", got)
+		}
+	}
+}
+
+// TestKeyOfIsTheGatesOwnKey, so that a composite key and the fall-back speak of one client.
+func TestKeyOfIsTheGatesOwnKey(t *testing.T) {
+	options := []httpgate.Option{httpgate.TrustProxies("10.0.0.0/8"), httpgate.IPv6Prefix(48), httpgate.UnwrapNAT64()}
+	addresses, err := httpgate.NewAddresses(options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var seen string
+	s := newSite(t, limits(slidegate.PerMinute(9)), append(options, httpgate.Observe(func(e *httpgate.Event) { seen = e.Key }))...)
+	plain := newSite(t, limits(slidegate.PerMinute(9)), httpgate.Observe(func(e *httpgate.Event) { seen = e.Key }))
+	for peer, want := range map[string]string{
+		"10.0.0.1:1": "ip:2001:db8:1::/48", "203.0.113.7:1": "ip:203.0.113.7", "203.0.113.7": "ip:203.0.113.7", "[64:ff9b::192.0.2.1]:1": "ip:192.0.2.1",
+	} {
+		r := request("GET", "/", peer, "X-Forwarded-For", "2001:db8:1:2::3")
+		s.do(r)
+		if key, err := addresses.KeyOf(r); err != nil || key != want || seen != want {
+			t.Errorf("%s: got %q and %q, %v, want %q", peer, key, seen, err, want)
+		}
+	}
+	for _, peer := range []string{"203.0.113.7:1", "203.0.113.7:65535", "203.0.113.7:65536", "203.0.113.7:", "203.0.113.07:1", "203.0.113.256:1", "203.0.113:1", "203.0.113.7.1:1", "1.2.3.4:x", ":1"} {
+		seen = ""
+		plain.get(peer)
+		if key, _ := new(httpgate.Addresses).KeyOf(request("GET", "/", peer)); key != seen {
+			t.Errorf("%s: the gate counts under %q, KeyOf says %q", peer, seen, key)
+		}
+	}
+	if _, err := addresses.KeyOf(request("GET", "/", "@")); !errors.Is(err, httpgate.ErrNoAddress) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestDenyHandlerMayHijack: a handler of refusals may take the connection, and has the writer's other
+// powers through http.ResponseController.
+func TestDenyHandlerMayHijack(t *testing.T) {
+	deny := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		c := http.NewResponseController(w)
+		if err := c.SetWriteDeadline(time.Now().Add(time.Minute)); err != nil {
+			t.Error(err)
+		}
+		conn, _, err := c.Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		io.WriteString(conn, "HTTP/1.1 420 Mine\r\nContent-Length: 0\r\n\r\n")
+	})
+	var log strings.Builder
+	srv := httptest.NewUnstartedServer(httpgate.PerIP(slidegate.PerHour(1), httpgate.OnDeny(deny))(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
+	srv.Config.ErrorLog = slog.NewLogLogger(slog.NewTextHandler(&log, nil), slog.LevelError)
+	srv.Start()
+	for _, want := range []int{200, 420} {
+		resp, err := srv.Client().Get(srv.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("got %d, want %d", resp.StatusCode, want)
+		}
+	}
+	srv.Close()
+	if log.Len() != 0 {
+		t.Errorf("the server complains: %s", log.String())
+	}
+}

@@ -3,6 +3,7 @@ package httpgate
 import (
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/slidegate/slidegate"
@@ -65,18 +66,28 @@ func ParseFormat(s string) (Format, error) {
 	return 0, invalidf("header format %q: allowed is draft-8, draft-7, draft-6, legacy, legacy-delta", s)
 }
 
-// The field names, as http.Header spells them.
+// A field is one of the header fields that change from response to response.
+type field uint8
+
 const (
-	fieldRateLimit  = "Ratelimit"
-	fieldPolicy     = "Ratelimit-Policy"
-	fieldLimit      = "Ratelimit-Limit"
-	fieldRemaining  = "Ratelimit-Remaining"
-	fieldReset      = "Ratelimit-Reset"
-	fieldXLimit     = "X-Ratelimit-Limit"
-	fieldXRemaining = "X-Ratelimit-Remaining"
-	fieldXReset     = "X-Ratelimit-Reset"
-	fieldRetryAfter = "Retry-After"
+	fieldRateLimit field = iota
+	fieldLimit
+	fieldRemaining
+	fieldReset
+	fieldXLimit
+	fieldXRemaining
+	fieldXReset
+	fieldRetryAfter
+	fieldCount
 )
+
+// The names, as http.Header spells them.
+var fieldNames = [fieldCount]string{
+	"Ratelimit", "Ratelimit-Limit", "Ratelimit-Remaining", "Ratelimit-Reset",
+	"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset", "Retry-After",
+}
+
+const policyName = "Ratelimit-Policy"
 
 // formats is a set of Format.
 type formats uint8
@@ -85,16 +96,26 @@ func (s formats) has(f Format) bool { return s&(1<<f) != 0 }
 
 // A policy is a limit as the fields speak of it. What never changes is worked out once.
 type policy struct {
-	name    string // as a structured String
+	raw     string // the limit's name
+	name    string // the same as a structured String
 	quota   int64
 	window  int64 // whole seconds, rounded up, at least 1
 	unit    string
 	partKey []byte
 }
 
+func policiesOf(l *slidegate.Limiter) []policy {
+	limits := l.Limits()
+	policies := make([]policy, len(limits))
+	for i, limit := range limits {
+		policies[i] = newPolicy(limit)
+	}
+	return policies
+}
+
 func newPolicy(l slidegate.Limit) policy {
 	name, _ := appendString(nil, l.Name) // a limit's name is printable ASCII
-	return policy{name: string(name), quota: clamp(l.Quota), window: max(1, seconds(l.Window))}
+	return policy{raw: l.Name, name: string(name), quota: clamp(l.Quota), window: max(1, seconds(l.Window))}
 }
 
 // A standing is how a policy stands: what a response says of it.
@@ -144,15 +165,16 @@ func seconds(d time.Duration) int64 {
 	return int64((d-1)/time.Second) + 1
 }
 
-// A plate is the part of the fields that is the same for every response of a limiter.
+// A plate is the part of the answers that is the same for every response of a limiter.
 type plate struct {
 	policies []policy
 	draft8   []string // RateLimit-Policy, shared by all responses and never modified
 	draft7   []string
+	refusals []atomic.Pointer[choice] // by the set of limits that refused, made when first needed
 }
 
 func newPlate(policies []policy) *plate {
-	p := &plate{policies: policies}
+	p := &plate{policies: policies, refusals: make([]atomic.Pointer[choice], 1<<len(policies))}
 	if len(policies) == 0 {
 		return p
 	}
@@ -175,6 +197,35 @@ func newPlate(policies []policy) *plate {
 	p.draft8 = one(string(b))
 	p.draft7 = one(string(appendPolicies7(nil, policies)))
 	return p
+}
+
+// bit returns the set that holds the limit of a name alone.
+func (p *plate) bit(name string) uint8 {
+	for i := range p.policies {
+		if p.policies[i].raw == name {
+			return 1 << i
+		}
+	}
+	return 0
+}
+
+// refusal returns the answer to a request that a set of limits refused.
+func (p *plate) refusal(status int, refused uint8) *choice {
+	slot := &p.refusals[refused]
+	if c := slot.Load(); c != nil {
+		return c
+	}
+	var names []string
+	for i := range p.policies {
+		if refused&(1<<i) != 0 {
+			names = append(names, p.policies[i].raw)
+		}
+	}
+	problem := QuotaExceeded(names...)
+	problem.Status = status
+	c := negotiated(problem)
+	slot.Store(c)
+	return c
 }
 
 // one is a field value that may be shared: there is no room behind it for an append to write to.
@@ -241,75 +292,89 @@ func binding(standings []standing) int {
 	return best
 }
 
-// A sheet is the texts of one response's fields, one behind the other.
-type sheet struct {
-	text  []byte
-	names [7]string
-	ends  [7]int
-	n     int
+// A page is what the fields of one response depend on, beside how the limits stand.
+type page struct {
+	formats    formats
+	retryAfter bool
+	now        int64     // the store's clock, in milliseconds
+	outer      *standing // of the limit that binds in the gates outside this one, if there are any
 }
 
-func (s *sheet) end(name string, text []byte) {
-	s.text = text
-	s.names[s.n], s.ends[s.n] = name, len(text)
-	s.n++
-}
-
-func (s *sheet) integer(name string, n int64) { s.end(name, strconv.AppendInt(s.text, n, 10)) }
-
-// write sets the fields of the set on h. Draft 8 has lists, which go behind what another gate has
-// put there. A single-valued field that is there already stays if an outer gate of this package put
-// it there and its limit binds: outer, if not nil, is how that limit stands. now is the store's
-// clock in milliseconds. Where two formats have a field in common, the newer one has it.
-func (p *plate) write(h http.Header, set formats, values []string, standings []standing, outer *standing, now int64) {
-	if len(standings) == 0 || set == 0 {
+// write sets the fields on h. Draft 8 has lists, which go behind what another gate has put there. A
+// single-valued field that is there already stays if an outer gate put it there and its limit
+// binds. Where two formats have a field in common, the newer one has it.
+func (p *plate) write(h http.Header, page *page, values []string, standings []standing) {
+	if len(standings) == 0 {
 		return
 	}
 	var buffer [256]byte
 	s := sheet{text: buffer[:0]}
-	bind := binding(standings)
+	set, bind := page.formats, binding(standings)
 	single, quota := standings[bind], p.policies[bind].quota
-	mine := func(field string) bool { return h[field] == nil || outer == nil || single.binds(*outer) }
+	mine := func(f field) bool { return h[fieldNames[f]] == nil || page.outer == nil || single.binds(*page.outer) }
+	if page.retryAfter {
+		s = s.integer(fieldRetryAfter, retryAfter(standings))
+	}
 	if set.has(Draft8) {
-		s.end(fieldRateLimit, p.appendDraft8(s.text, standings))
+		s = s.end(fieldRateLimit, p.appendDraft8(s.text, standings))
 	} else if set.has(Draft7) && mine(fieldRateLimit) {
-		s.end(fieldRateLimit, appendDraft7(s.text, quota, single))
+		s = s.end(fieldRateLimit, appendDraft7(s.text, quota, single))
 	}
 	if set.has(Draft6) && mine(fieldLimit) {
-		s.integer(fieldLimit, quota)
-		s.integer(fieldRemaining, single.remaining)
-		s.integer(fieldReset, single.seconds())
+		s = s.integer(fieldLimit, quota)
+		s = s.integer(fieldRemaining, single.remaining)
+		s = s.integer(fieldReset, single.seconds())
 	}
 	if (set.has(Legacy) || set.has(LegacyDelta)) && mine(fieldXLimit) {
 		reset := single.seconds()
 		if set.has(Legacy) {
-			reset = single.until(now)
+			reset = single.until(page.now)
 		}
-		s.integer(fieldXLimit, quota)
-		s.integer(fieldXRemaining, single.remaining)
-		s.integer(fieldXReset, reset)
+		s = s.integer(fieldXLimit, quota)
+		s = s.integer(fieldXRemaining, single.remaining)
+		s = s.integer(fieldXReset, reset)
 	}
 	s.put(h, values, set.has(Draft8))
 	switch {
 	case set.has(Draft8):
-		h[fieldPolicy] = behind(h[fieldPolicy], p.draft8)
+		h[policyName] = behind(h[policyName], p.draft8)
 	case set.has(Draft7), set.has(Draft6):
-		h[fieldPolicy] = behind(h[fieldPolicy], p.draft7)
+		h[policyName] = behind(h[policyName], p.draft7)
 	}
 }
 
-// put assigns the fields, all cut from one string; lists tells whether RateLimit is a list.
-func (s *sheet) put(h http.Header, values []string, lists bool) {
-	text, from := string(s.text), 0
+// A sheet is the texts of one response's fields, one behind the other. It goes by value, so that
+// its text need not be on the heap.
+type sheet struct {
+	text   []byte
+	fields [fieldCount]field
+	ends   [fieldCount]uint16
+	n      int
+}
+
+func (s sheet) end(f field, text []byte) sheet {
+	s.text = text
+	s.fields[s.n], s.ends[s.n] = f, uint16(len(text))
+	s.n++
+	return s
+}
+
+func (s sheet) integer(f field, n int64) sheet { return s.end(f, strconv.AppendInt(s.text, n, 10)) }
+
+// put assigns the fields, all cut from one string; list tells whether RateLimit is a list.
+func (s sheet) put(h http.Header, values []string, list bool) {
+	if len(values) < s.n {
+		values = make([]string, s.n)
+	}
+	text, from := string(s.text), uint16(0)
 	for i := range s.n {
 		values[i] = text[from:s.ends[i]]
 		from = s.ends[i]
-		value := values[i : i+1 : i+1]
-		if name := s.names[i]; lists && name == fieldRateLimit {
-			h[name] = behind(h[name], value)
-		} else {
-			h[name] = value
+		value, name := values[i:i+1:i+1], fieldNames[s.fields[i]]
+		if list && s.fields[i] == fieldRateLimit {
+			value = behind(h[name], value)
 		}
+		h[name] = value
 	}
 }
 
@@ -324,8 +389,14 @@ func behind(there, value []string) []string {
 // maxRetryAfter is what clients with 32-bit seconds can read.
 const maxRetryAfter = 1<<31 - 1
 
-// retryAfter returns the Retry-After of a refusal that ends after wait: whole seconds, rounded up,
-// at least 1 (RFC 9110 section 10.2.3).
-func retryAfter(wait time.Duration) string {
-	return strconv.FormatInt(min(max(1, seconds(wait)), maxRetryAfter), 10)
+// retryAfter returns the Retry-After of a refusal: the longest wait among the limits that refuse,
+// in whole seconds, rounded up, at least 1 (RFC 9110 section 10.2.3).
+func retryAfter(standings []standing) int64 {
+	longest := time.Duration(0)
+	for _, s := range standings {
+		if s.refuses {
+			longest = max(longest, s.wait)
+		}
+	}
+	return min(max(1, seconds(longest)), maxRetryAfter)
 }

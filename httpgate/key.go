@@ -3,12 +3,37 @@ package httpgate
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
+	"net/http"
 	"strconv"
 	"strings"
 )
 
-// Join makes one key of several parts. Different parts give different keys, whatever characters
-// they are made of: each part is written with its length.
+// ErrNoAddress is why a request could not be decided that nobody can be counted for: it came
+// through a Unix socket, or the server's RemoteAddr is no address. Such a request never passes
+// uncounted: it gets a 500, or the answer of [FailClosed] or [FailWith].
+var ErrNoAddress = errors.New("httpgate: the request has no client address to count it under: who connected is no IP address, such as a Unix socket (see TrustUnixPeer)")
+
+// keyOf returns the key of a request, and how the client's address was found if it was looked for.
+// Where the key function cannot tell, the key is the address, under its own kind.
+func (g *Gate) keyOf(r *http.Request) (string, Reason, error) {
+	if g.key != nil {
+		if key, err := g.key(r); err == nil && key != "" {
+			return bounded(key), "", nil
+		}
+	}
+	if addr, text, ok := ipv4Peer(r.RemoteAddr); ok && g.addresses.header == "" {
+		g.note(r, addr, ReasonPeer)
+		return "ip:" + text, ReasonPeer, nil
+	}
+	addr, reason := g.addresses.Find(r)
+	g.note(r, addr, reason)
+	key, err := g.addresses.kindKey(addr)
+	return key, reason, err
+}
+
+// Join makes one key of several parts, such as a tenant and a path. Different parts give different
+// keys, whatever characters they are made of: each part is written with its length.
 func Join(parts ...string) string {
 	n := 0
 	for _, p := range parts {

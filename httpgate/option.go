@@ -1,7 +1,7 @@
 package httpgate
 
 import (
-	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -28,7 +28,10 @@ func (g *Gate) reject(format string, args ...any) {
 
 // By counts requests by the key that f returns; the default is the client's address. If f returns
 // an empty key or an error, the request counts under the client's address: it is never unlimited,
-// and never in one bucket with everybody. Keys of f carry no kind of their own; see [Join].
+// and never in one bucket with everybody. The key is used as it is, so that programs can ask the
+// limiter about it too: give it a kind, as in "user:42", or a user whose name is "ip:203.0.113.7" would
+// spend an address's quota. [Join] makes one key of several parts. A key of more than 512 bytes is
+// stored as its SHA-256.
 func By(f func(*http.Request) (string, error)) Option {
 	return func(g *Gate) {
 		if f == nil {
@@ -40,8 +43,8 @@ func By(f func(*http.Request) (string, error)) Option {
 }
 
 // ByHeader counts requests by the value of a header, such as an API key; requests without it count
-// under the client's address. Anybody can send any value: put a limit by address around a header
-// that nothing has verified.
+// under the client's address. By default it is always the address. Anybody can send any value: put a gate
+// by address around one by a header that nothing has verified.
 func ByHeader(name string) Option {
 	return func(g *Gate) {
 		if !validFieldName(name) {
@@ -51,14 +54,36 @@ func ByHeader(name string) Option {
 		canonical := textproto.CanonicalMIMEHeaderKey(name)
 		prefix := "header:" + canonical + ":"
 		g.key = func(r *http.Request) (string, error) {
-			if canonical == "Host" {
-				return Join("header:Host", r.Host), nil
+			value := ""
+			if values := r.Header[canonical]; len(values) > 0 {
+				value = trim(values[0])
 			}
-			values := r.Header[canonical]
-			if len(values) == 0 || strings.TrimSpace(values[0]) == "" {
+			if canonical == "Host" { // net/http keeps it elsewhere
+				value = strings.ToLower(r.Host)
+			}
+			if value == "" {
 				return "", nil
 			}
-			return prefix + strings.TrimSpace(values[0]), nil
+			return prefix + value, nil
+		}
+	}
+}
+
+// ByCookie counts requests by the value of a cookie; requests without it count under the client's
+// address. By default it is always the address. What is said of [ByHeader] is true of cookies.
+func ByCookie(name string) Option {
+	return func(g *Gate) {
+		if !validFieldName(name) {
+			g.reject("ByCookie %q: allowed is the name of a cookie, such as session", name)
+			return
+		}
+		prefix := "cookie:" + name + ":"
+		g.key = func(r *http.Request) (string, error) {
+			cookie, err := r.Cookie(name)
+			if err != nil || cookie.Value == "" {
+				return "", err
+			}
+			return prefix + cookie.Value, nil
 		}
 	}
 }
@@ -89,7 +114,8 @@ func Skip(f func(*http.Request) bool) Option {
 
 // Choose makes f choose the limiter of a request, such as that of a customer's plan; nil means the
 // gate's own. By default it is always the gate's own. [slidegate.Unlimited] and [slidegate.Blocked] may be
-// chosen. Plans share their history where limits have the same name, so name them.
+// chosen. Plans share their history where limits have the same name, so name them. Make each plan once: the
+// gate remembers the first 4,096 limiters it meets, with what it sends for them.
 func Choose(f func(*http.Request) *slidegate.Limiter) Option {
 	return func(g *Gate) {
 		if f == nil {
@@ -100,32 +126,69 @@ func Choose(f func(*http.Request) *slidegate.Limiter) Option {
 	}
 }
 
-// OnDeny answers refused requests; the default is a problem+json body, or plain text to clients
-// that do not accept JSON, with status 429. The fields are set when h runs, and the decision is
-// in the request's context, with [FromContext].
+// OnDeny answers refused requests; the default is status 429 with a problem+json body that names the
+// limits that refused, or a line of plain text to clients that do not accept JSON. The fields are
+// set when h runs, and the decision is in the request's context: see [FromContext]. If h names no
+// status, it is 429.
 func OnDeny(h http.Handler) Option {
 	return func(g *Gate) {
 		if h == nil {
 			g.reject("OnDeny: the handler is nil")
 			return
 		}
-		g.deny = h
+		g.deny, g.body = h, nil
 	}
 }
 
-// DenyWith answers refused requests with a status and a body: a string is sent as plain text,
-// anything else as JSON. The default is that of [OnDeny].
-func DenyWith(status int, body any) Option { return OnDeny(fixed("DenyWith", status, body)) }
+// DenyWith answers refused requests with a status, 400 to 599, and a body: a string is sent as plain
+// text, nil is the default body, anything else is sent as JSON. The default is that of [OnDeny].
+func DenyWith(status int, body any) Option {
+	return func(g *Gate) {
+		g.deny, g.status = nil, status
+		g.body = g.fixed("DenyWith", status, body)
+	}
+}
 
 // FailOpen lets requests pass that could not be decided; it is the default. They carry no fields.
 func FailOpen() Option { return func(g *Gate) { g.closed = nil } }
 
-// FailClosed refuses requests that could not be decided, with status 503 and no fields. The
-// default is to let them pass.
-func FailClosed() Option { return func(g *Gate) { g.closed = Unavailable() } }
+// FailClosed refuses requests that could not be decided, with status 503 and no fields; the default
+// is to let them pass.
+func FailClosed() Option { return FailClosedWith(http.StatusServiceUnavailable, nil) }
+
+// FailClosedWith refuses requests that could not be decided with a status and a body, as [DenyWith]
+// has them; the default is to let them pass.
+func FailClosedWith(status int, body any) Option {
+	return func(g *Gate) {
+		problem := Unavailable()
+		problem.Status = status
+		if title := http.StatusText(status); title != "" {
+			problem.Title = title
+		}
+		g.closed = negotiated(problem)
+		if a := g.fixed("FailClosedWith", status, body); a != nil {
+			g.closed = a
+		}
+	}
+}
+
+// fixed returns the answer with a status and a body, nil where the body is nil.
+func (g *Gate) fixed(option string, status int, body any) *answer {
+	if status < 400 || status > 599 {
+		g.reject("%s: status %d: allowed is 400 to 599", option, status)
+	}
+	if body == nil {
+		return nil
+	}
+	a, err := fixed(status, body)
+	if err != nil {
+		g.reject("%s: the body: %v: allowed is what encoding/json can write", option, err)
+	}
+	return a
+}
 
 // FailWith answers requests that could not be decided with h, which may look at the error with
-// [ErrorFromContext] and may also pass the request on. The default is to let them pass.
+// [ErrorFromContext] and may also pass the request on; the default is to let them pass.
 func FailWith(h http.Handler) Option {
 	return func(g *Gate) {
 		if h == nil {
@@ -136,34 +199,18 @@ func FailWith(h http.Handler) Option {
 	}
 }
 
-// FailClosedWith refuses requests that could not be decided with a status and a body, as [DenyWith]
-// has it.
-func FailClosedWith(status int, body any) Option {
-	return FailWith(fixed("FailClosedWith", status, body))
-}
-
-// fixed answers with a status and a body; it is nil, which the option reports, if it cannot.
-func fixed(option string, status int, body any) http.Handler {
-	contentType := "text/plain; charset=utf-8"
-	text, ok := body.(string)
-	b := []byte(text)
-	if !ok {
-		var err error
-		contentType = "application/json"
-		if b, err = json.Marshal(body); err != nil {
-			return unbuildable{fmt.Sprintf("%s: the body: %v", option, err)}
+// OnStoreError calls f with every error of the store, whatever becomes of the request; by default nobody
+// is told. A refusal is no error, nor is a client that went away. f runs on the request's goroutine.
+func OnStoreError(f func(error)) Option {
+	if f == nil {
+		return func(g *Gate) { g.reject("OnStoreError: the function is nil") }
+	}
+	return Observe(func(e *Event) {
+		if e.Err != nil && !e.Canceled && !errors.Is(e.Err, ErrNoAddress) {
+			f(e.Err)
 		}
-	}
-	if status < 400 || status > 599 {
-		return unbuildable{fmt.Sprintf("%s: status %d: allowed is 400 to 599", option, status)}
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { answer(w, r, status, contentType, b) })
+	})
 }
-
-// unbuildable stands for a handler that New refuses.
-type unbuildable struct{ why string }
-
-func (unbuildable) ServeHTTP(http.ResponseWriter, *http.Request) {}
 
 // Headers chooses the formats of the RateLimit fields; the default is [Draft8] alone, and no format
 // at all sends none, nor Retry-After. Any set will do: where two formats have a field in common,
@@ -178,12 +225,11 @@ func Headers(set ...Format) Option {
 			}
 			g.formats |= 1 << f
 		}
-		g.retryAfter = g.formats != 0
 	}
 }
 
-// RetryAfter sends Retry-After on refusals also where [Headers] chose no format. It comes after
-// Headers.
+// RetryAfter sends Retry-After on refusals also where [Headers] chose no format; by default it goes
+// with the formats.
 func RetryAfter() Option { return func(g *Gate) { g.retryAfter = true } }
 
 // TrustProxies names the proxies whose forwarding header is believed, as CIDRs or addresses; by
@@ -198,7 +244,9 @@ func TrustProxies(networks ...string) Option {
 		for _, s := range networks {
 			p, err := ParseTrusted(s)
 			if err != nil {
-				g.invalid = firstError(g.invalid, err)
+				if g.invalid == nil {
+					g.invalid = err
+				}
 				return
 			}
 			g.addresses.trusted = append(g.addresses.trusted, p)
@@ -206,11 +254,12 @@ func TrustProxies(networks ...string) Option {
 	}
 }
 
-// TrustEverybody believes the forwarding header of whoever connects. By default nobody is
-// believed. It is right only where nobody but proxies can connect at all.
+// TrustEverybody believes the forwarding header of whoever connects, as [TrustHops] of 1 does: the
+// client is the last address in it. By default nobody is believed. It is right only where nobody but one
+// proxy can connect at all.
 func TrustEverybody() Option {
 	return func(g *Gate) {
-		g.addresses.trusted = append(g.addresses.trusted, netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0"))
+		g.addresses.trusted = append(g.addresses.trusted, everybody...)
 		g.addresses.hops = max(g.addresses.hops, 1)
 	}
 }
@@ -261,9 +310,9 @@ func IPv6Prefix(bits int) Option {
 // all clients behind such a gateway count as one.
 func UnwrapNAT64() Option { return func(g *Gate) { g.addresses.nat64 = true } }
 
-// Observe calls f after every decision and every request that could not be decided; by default
-// nobody is told. f runs on the request's goroutine, before the next handler, must be quick, and
-// must not keep the event.
+// Observe calls f after every decision and every request that could not be decided; by default nobody is
+// told. f runs on the request's goroutine, before anything is answered, must be quick, and must
+// not keep the event. If it panics, the logger is told and the request goes on.
 func Observe(f func(*Event)) Option {
 	return func(g *Gate) {
 		if f == nil {
@@ -274,8 +323,8 @@ func Observe(f func(*Event)) Option {
 	}
 }
 
-// Logger is told when the store fails and when it is back, once each, and of headers that cannot
-// be believed, at most once a minute. By default nothing is logged. Keys never are.
+// Logger is told when the store fails and when nothing has failed for ten seconds, once each, and of
+// headers that cannot be used, at most once a minute; by default nothing is logged. Keys never are.
 func Logger(l *slog.Logger) Option {
 	return func(g *Gate) {
 		if l == nil {
@@ -284,13 +333,6 @@ func Logger(l *slog.Logger) Option {
 		}
 		g.logger = l
 	}
-}
-
-func firstError(a, b error) error {
-	if a != nil {
-		return a
-	}
-	return b
 }
 
 func validFieldName(name string) bool {
@@ -302,31 +344,40 @@ func validFieldName(name string) bool {
 	return name != "" && len(name) <= 128
 }
 
-// check completes the options and looks at them together.
-func (g *Gate) check() error {
-	a := &g.addresses
-	for _, h := range []http.Handler{g.deny, g.closed} {
-		if bad, ok := h.(unbuildable); ok {
-			g.reject("%s", bad.why)
+// apply runs the options, looks at them together, and works out what follows from them.
+func (g *Gate) apply(options []Option) error {
+	for _, option := range options {
+		if option == nil {
+			return invalidf("an option is nil")
 		}
+		option(g)
 	}
+	if g.invalid != nil {
+		return g.invalid
+	}
+	g.retryAfter = g.retryAfter || g.formats != 0
+	return g.addresses.complete()
+}
+
+// complete looks at the options about addresses together.
+func (a *Addresses) complete() error {
 	believes := len(a.trusted) > 0 || a.hops > 0 || a.unix
 	switch {
-	case g.invalid != nil:
-		return g.invalid
 	case a.header != "" && !believes:
 		return invalidf("ClientIPHeader %s without TrustProxies or TrustHops: anybody could say who it is: name the proxies", a.header)
 	case a.header == "" && believes:
 		a.header = "X-Forwarded-For"
 	}
-	if a.hops > 1 && !isList(a.header) {
+	if a.hops == 0 || isList(a.header) {
+		return nil
+	}
+	if a.hops > 1 {
 		return invalidf("TrustHops %d with %s, which holds one address: allowed is X-Forwarded-For or Forwarded", a.hops, a.header)
 	}
-	if a.hops > 0 && !isList(a.header) {
-		a.hops = 0
-		if len(a.trusted) == 0 {
-			a.trusted = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}
-		}
+	if a.hops = 0; len(a.trusted) == 0 {
+		a.trusted = everybody
 	}
 	return nil
 }
+
+var everybody = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}

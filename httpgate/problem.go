@@ -1,7 +1,6 @@
 package httpgate
 
 import (
-	"encoding/json"
 	"net/http"
 	"strconv"
 	"strings"
@@ -53,27 +52,8 @@ func Unavailable() Problem {
 // ServeHTTP answers with the problem: as JSON, or as plain text to a client that does not accept
 // JSON. The answer is not to be stored (RFC 6585 section 4), and one to HEAD has no body.
 func (p Problem) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, contentType := []byte(p.Title+"\n"), "text/plain; charset=utf-8"
-	if acceptsJSON(r.Header["Accept"]) {
-		body, _ = json.Marshal(p) // strings and an int: there is nothing to fail
-		contentType = "application/problem+json"
-	}
-	answer(w, r, p.Status, contentType, body)
+	negotiated(p).ServeHTTP(w, r)
 }
-
-func answer(w http.ResponseWriter, r *http.Request, status int, contentType string, body []byte) {
-	h := w.Header()
-	h["Content-Type"] = one(contentType)
-	h["Cache-Control"] = noStore
-	h["Content-Length"] = one(strconv.Itoa(len(body)))
-	h["X-Content-Type-Options"] = noSniff
-	w.WriteHeader(status)
-	if r.Method != http.MethodHead {
-		_, _ = w.Write(body) // the client's going away is no concern of the gate
-	}
-}
-
-var noStore, noSniff = one("no-store"), one("nosniff")
 
 // acceptsJSON tells whether a client takes application/problem+json: one that does not say what it
 // takes does, and so does one that takes any JSON.

@@ -186,7 +186,7 @@ func fields(t *testing.T, v vector) {
 		standings = append(standings, standing{clamp(p.Remaining), reset, p.Violated})
 	}
 	h := http.Header{}
-	newPlate(policies).write(h, 1<<format, make([]string, 7), standings, nil, in.Now*1000)
+	newPlate(policies).write(h, &page{formats: 1 << format, now: in.Now * 1000}, nil, standings)
 	got := map[string]string{}
 	for name, values := range h {
 		got[name] = strings.Join(values, ", ")
@@ -278,9 +278,10 @@ func retryAfterVector(t *testing.T, v vector) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got = retryAfter(d)
-		if t8, ok := want["t_of_violated"]; ok && fmt.Sprint(standing{0, d, true}.seconds()) != fmt.Sprint(t8) {
-			t.Errorf("t is %d, want %v", standing{0, d, true}.seconds(), t8)
+		refusing := standing{wait: d, refuses: true}
+		got = fmt.Sprint(retryAfter([]standing{{wait: 1000 * time.Hour}, refusing, {refuses: true}}))
+		if t8, ok := want["t_of_violated"]; ok && fmt.Sprint(refusing.seconds()) != fmt.Sprint(t8) {
+			t.Errorf("t is %d, want %v", refusing.seconds(), t8)
 		}
 	}
 	if !reflect.DeepEqual(got, want["Retry-After"]) {

@@ -1,0 +1,41 @@
+// Package httpgate holds net/http requests to a limiter.
+//
+//	http.ListenAndServe(":8080", httpgate.PerIP(slidegate.PerMinute(100))(mux))
+//
+// [PerIP] is the one-liner. [New] takes a limiter, with up to eight limits over any store, and
+// options; [Gate.Wrap] is then the middleware.
+//
+// # What a request meets
+//
+// A gate asks whether to skip the request, which limiter is its plan, what it costs and who is
+// asking, and then the limiter. An admitted request runs the next handler, once, with the decision
+// in its context ([FromContext]). A refused one is answered with status 429, a Retry-After that is
+// true, and a body of application/problem+json or plain text, whichever the client accepts. A request
+// that could not be decided runs the next handler, unless the gate fails closed: then it is a 503.
+// A cost that can never fit is a refusal without Retry-After, however the gate fails.
+//
+// The fields are those of [Draft8] unless [Headers] chooses others. They are set before the next
+// handler runs and the ResponseWriter is not wrapped, so flushing, hijacking and HTTP/2 are as they
+// were. Values that are the same for every response are shared between responses: code that changes
+// a header field in place, rather than through Set or Add, must not do so with these. Browsers
+// show the fields to scripts of another origin only if the CORS layer lists them in
+// Access-Control-Expose-Headers.
+//
+// # Who is asking
+//
+// By default it is who connects, and no header is read: behind a proxy all clients are then one,
+// of which the logger is told. [TrustProxies] or [TrustHops] say which proxies are believed, and
+// [ClientIPHeader] in which header. The header is read from its end, which the proxies wrote, and
+// never further to its beginning, which anybody can write, than the first address that is not a
+// proxy's. An IPv4 address counts by itself, an IPv6 address by its network of 56 bits ([IPv6Prefix]).
+//
+// Keys of [ByHeader] and [ByCookie] and of addresses carry their kind, so none can spend the quota of
+// another. A request whose key cannot be told counts under its address. One without any address,
+// through a Unix socket, is never let through uncounted: see [ErrNoAddress].
+//
+// # Where to put it
+//
+// Put a gate that counts by route behind the router, where a request has found its handler: there
+// no spelling of a path has a bucket of its own. Put a gate that counts by a verified identity
+// behind what verifies it, and one by address around that.
+package httpgate

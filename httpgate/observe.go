@@ -1,0 +1,107 @@
+package httpgate
+
+import (
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"github.com/slidegate/slidegate"
+)
+
+// An Event is one request as an observer sees it. It has a Decision or an Err.
+type Event struct {
+	Decision *slidegate.Decision // nil if it could not be decided; a copy
+	Key      string              // who was counted; keys are people: mind where it is written
+	Err      error               // why it could not be decided, nil otherwise
+	Reason   Reason              // how the client's address was found; empty if it was not looked for
+	Canceled bool                // the client has gone away: Err says nothing of the store
+	Took     time.Duration       // finding the key and asking the store
+}
+
+// tell calls the observers.
+func (g *Gate) tell(p *passage, key string, reason Reason, begin time.Time) {
+	e := Event{Key: key, Reason: reason, Canceled: p.Context.Err() != nil, Took: time.Since(begin)}
+	if e.Err = p.err; p.decided {
+		d := p.decision
+		e.Decision, e.Err = &d, nil
+	}
+	for _, f := range g.observers {
+		g.call(f, &e)
+	}
+}
+
+// call is for an observer that panics: that is not the request's fault.
+func (g *Gate) call(f func(*Event), e *Event) {
+	defer func() {
+		if v := recover(); v != nil {
+			g.logger.Error("httpgate: an observer panicked", "panic", v)
+		}
+	}()
+	f(e)
+}
+
+// IgnoredHeaders returns how many requests came from a private or loopback address with a forwarding
+// header that the gate was not told to believe. That is likely a proxy, whose clients all count
+// as one then: see [TrustProxies].
+func (g *Gate) IgnoredHeaders() uint64 { return g.quiet.ignoredHeaders.Load() }
+
+// note tells the logger what a header could not be believed for.
+func (g *Gate) note(r *http.Request, addr netip.Addr, reason Reason) {
+	switch reason {
+	case ReasonMalformed, ReasonTooFewHops:
+		g.quiet.unreadable(g.logger, g.addresses.header, reason)
+	case ReasonPeer:
+		if (addr.IsPrivate() || addr.IsLoopback()) && (r.Header["X-Forwarded-For"] != nil || r.Header["Forwarded"] != nil || r.Header["X-Real-Ip"] != nil) {
+			g.quiet.ignored(g.logger)
+		}
+	}
+}
+
+// quiet keeps the log to a line for each change of state, never one for each request.
+type quiet struct {
+	down           outage // the store
+	lost           outage // requests without an address; that ends with the program
+	ignoredHeaders atomic.Uint64
+	warned         atomic.Int64 // when a header was last complained of, in Unix seconds
+}
+
+// An outage is over when nothing failed for a while, so a store that fails now and then is told of
+// once.
+type outage struct {
+	on   atomic.Bool
+	last atomic.Int64 // failure, in Unix seconds
+	n    atomic.Uint64
+}
+
+// calm is how long nothing must fail before the log says that it is over, in seconds.
+const calm = 10
+
+func (o *outage) failed(l *slog.Logger, err error) {
+	o.n.Add(1)
+	o.last.Store(time.Now().Unix())
+	if !o.on.Load() && !o.on.Swap(true) {
+		l.Error("httpgate: requests cannot be decided", "error", err)
+	}
+}
+
+func (q *quiet) recovered(l *slog.Logger) {
+	o := &q.down
+	if o.on.Load() && time.Now().Unix()-o.last.Load() >= calm && o.on.Swap(false) {
+		l.Info("httpgate: requests are decided again", "undecided", o.n.Swap(0))
+	}
+}
+
+func (q *quiet) ignored(l *slog.Logger) {
+	if q.ignoredHeaders.Add(1) == 1 {
+		l.Warn("httpgate: a request from a private address has a forwarding header that is not believed; if that is a proxy, all its clients count as one: see TrustProxies")
+	}
+}
+
+func (q *quiet) unreadable(l *slog.Logger, header string, reason Reason) {
+	now := time.Now().Unix()
+	if last := q.warned.Load(); now-last >= 60 && q.warned.CompareAndSwap(last, now) {
+		l.Warn("httpgate: a trusted proxy's header could not be used", "header", header, "reason", string(reason))
+	}
+}
