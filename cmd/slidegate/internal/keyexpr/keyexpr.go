@@ -1,0 +1,144 @@
+// Package keyexpr reads key expressions: what tells clients apart. An expression is one or several of
+// ip, header:NAME, cookie:NAME, path, host and method, joined by '+'.
+package keyexpr
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/textproto"
+	"path"
+	"strings"
+
+	"github.com/slidegate/slidegate/httpgate"
+)
+
+// An Expr is a key expression. It is safe for concurrent use.
+type Expr struct {
+	text  string
+	parts []part
+}
+
+// A part yields one part of the key; an empty text means that it cannot tell.
+type part struct {
+	client bool // tells clients apart
+	of     func(r *http.Request, address string) string
+}
+
+const allowed = "allowed is ip, header:NAME, cookie:NAME, path, host, method, joined by +"
+
+// Parse reads an expression. The error names the part that is wrong and what is allowed.
+func Parse(text string) (*Expr, error) {
+	e := &Expr{text: text}
+	seen := map[string]bool{}
+	for _, s := range strings.Split(text, "+") {
+		p, err := parse(s)
+		if err != nil {
+			return nil, fmt.Errorf("key %q: %w: %s", text, err, allowed)
+		}
+		if seen[strings.ToLower(s)] {
+			return nil, fmt.Errorf("key %q: part %q is there twice", text, s)
+		}
+		seen[strings.ToLower(s)] = true
+		e.parts = append(e.parts, p)
+	}
+	return e, nil
+}
+
+func parse(s string) (part, error) {
+	kind, name, named := strings.Cut(s, ":")
+	switch {
+	case s == "ip":
+		return part{true, func(_ *http.Request, address string) string { return address }}, nil
+	case s == "path":
+		return part{false, func(r *http.Request, _ string) string { return "path:" + path.Clean("/"+r.URL.Path) }}, nil
+	case s == "host":
+		return part{false, func(r *http.Request, _ string) string { return "host:" + host(r.Host) }}, nil
+	case s == "method":
+		return part{false, func(r *http.Request, _ string) string { return "method:" + r.Method }}, nil
+	case kind == "header" && named && isToken(name):
+		name = textproto.CanonicalMIMEHeaderKey(name)
+		return part{true, func(r *http.Request, _ string) string { return value("header:"+name+":", header(r, name)) }}, nil
+	case kind == "cookie" && named && isToken(name):
+		return part{true, func(r *http.Request, _ string) string { return value("cookie:"+name+":", cookie(r, name)) }}, nil
+	case (kind == "header" || kind == "cookie") && named:
+		return part{}, fmt.Errorf("part %q has no valid %s name", s, kind)
+	}
+	return part{}, fmt.Errorf("part %q is unknown", s)
+}
+
+func value(prefix, v string) string {
+	if v == "" {
+		return ""
+	}
+	return prefix + v
+}
+
+func header(r *http.Request, name string) string {
+	if name == "Host" {
+		return r.Host
+	}
+	return strings.TrimSpace(r.Header.Get(name))
+}
+
+func cookie(r *http.Request, name string) string {
+	c, err := r.Cookie(name)
+	if err != nil {
+		return ""
+	}
+	return c.Value
+}
+
+func host(h string) string {
+	if name, _, err := net.SplitHostPort(h); err == nil {
+		h = name
+	}
+	return strings.ToLower(h)
+}
+
+func isToken(s string) bool {
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if c <= ' ' || c >= 0x7f || strings.IndexByte(`"(),/:;<=>?@[\]{}+`, c) >= 0 {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// String returns the expression as it was written.
+func (e *Expr) String() string { return e.text }
+
+// IsAddress tells whether the expression is the client's address alone.
+func (e *Expr) IsAddress() bool { return e.text == "ip" }
+
+// TellsClients tells whether any part of the expression is the client's: without one, clients
+// share a quota.
+func (e *Expr) TellsClients() bool {
+	for _, p := range e.parts {
+		if p.client {
+			return true
+		}
+	}
+	return false
+}
+
+// Key returns the key of a request. A header or a cookie that is missing is replaced by address, the
+// key of the client's address, which may be empty if there is none: then there is no key. Different
+// values give different keys.
+func (e *Expr) Key(r *http.Request, address string) string {
+	values := make([]string, len(e.parts))
+	for i, p := range e.parts {
+		values[i] = p.of(r, address)
+		if values[i] == "" && p.client {
+			values[i] = address
+		}
+		if values[i] == "" {
+			return ""
+		}
+	}
+	if len(values) == 1 {
+		return values[0]
+	}
+	return httpgate.Join(values...)
+}

@@ -1,0 +1,111 @@
+// Package replay runs a log through a limiter on a virtual clock: who would have been refused,
+// how often, and by which limit.
+//
+// A log is read once, line by line, into compact events. They are put in the order of time by a
+// sorter, which keeps a bounded number of them in memory, and then decided one after the other by
+// the same Limiter and memory store that serve requests, whose clock stands at the time of the
+// event. What remains in memory for a whole run is one entry for each key: its name and its counts.
+package replay
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/config"
+	"github.com/slidegate/slidegate/memstore"
+)
+
+const long = `Replay reads a log and tells what limits would have made of it: how many requests they would
+have admitted and refused, which limit refused, and who was refused most. Nothing is sent
+anywhere; the clock is that of the log.
+
+A FILE is an access log in the Common or Combined Log Format, whose clients are told apart by
+their address as it stands in the first field, or has one JSON object a line:
+
+  {"t": 1757750400000, "op": "take", "key": "a", "cost": 1}
+
+where t is in milliseconds since 1970 or an RFC 3339 time, op is take, peek or reset and may be
+left out, as may a cost of 1. Files packed by gzip are unpacked; - is standard input; several
+files are read as one log.
+
+A log need not be in the order of time: events are replayed in it, and those of one time in the
+order of the file. A line that cannot be read is counted and passed over. A log of more than a
+million lines is put in order through a temporary file of 21 bytes a line, which goes to $TMPDIR.`
+
+const example = `  slidegate replay --limit 60/1m access.log.gz
+  slidegate replay --limit burst=10/1s --limit sustained=100/1m --json access.log access.log.1
+  zstdcat access.log.zst | slidegate replay --limit 60/1m,counter -
+  slidegate replay --limit 3/1s --verdicts events.jsonl`
+
+// options are what the command was told, as text.
+type options struct {
+	limits   []string
+	store    string
+	format   string
+	key      string
+	verdicts bool
+	json     bool
+}
+
+// Command returns the command "replay".
+func Command() *cobra.Command {
+	var o options
+	cmd := &cobra.Command{
+		Use:     "replay --limit LIMIT… FILE…|-",
+		Short:   "Run a log through limits and tell what they would have done",
+		Long:    long,
+		Example: example,
+		RunE: func(cmd *cobra.Command, files []string) error {
+			r, err := o.run(files)
+			if err != nil {
+				return err
+			}
+			r.stdin, r.stdout, r.stderr = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
+			return r.do(cmd.Context())
+		},
+	}
+	f := cmd.Flags()
+	f.StringArrayVar(&o.limits, "limit", nil, config.LimitsUsage)
+	f.StringVar(&o.store, "store", "memory", "where the state lives: memory")
+	f.StringVar(&o.format, "format", "auto", "how the log is written: auto, jsonl, common or combined")
+	f.StringVar(&o.key, "key", "ip", "what tells clients of an access log apart: ip, the first field")
+	f.BoolVar(&o.verdicts, "verdicts", false, "print a JSON object for each event instead of a report; jsonl is then replayed in the order of the file")
+	f.BoolVar(&o.json, "json", false, "print the report as a JSON object")
+	for flag, values := range map[string][]string{"store": {"memory"}, "format": formatNames, "key": {"ip"}} {
+		// The error is of a flag that does not exist.
+		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+	}
+	return cmd
+}
+
+// run turns text into a run, or says what is wrong with it.
+func (o *options) run(files []string) (*run, error) {
+	limits, err := config.Limits(o.limits)
+	if err != nil {
+		return nil, err
+	}
+	format, err := parseFormat(o.format)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case o.store != "memory":
+		return nil, config.Usagef("--store %q: allowed is memory", o.store)
+	case strings.TrimSpace(o.key) != "ip":
+		return nil, config.Usagef("--key %q: allowed is ip, since an access log tells clients apart by their address alone", o.key)
+	case o.verdicts && o.json:
+		return nil, config.Usagef("--verdicts and --json: one of them, since verdicts take the place of the report")
+	case len(files) == 0:
+		return nil, config.Usagef("replay: no file: name at least one, or - for standard input")
+	}
+	// The names and the number of limits are checked by making a limiter of them.
+	if _, err := slidegate.New(memstore.New(), limits...); err != nil {
+		return nil, config.Usagef("--limit: %w", err)
+	}
+	if err := check(files); err != nil {
+		return nil, err
+	}
+	return &run{files: files, limits: limits, format: format, verdicts: o.verdicts, json: o.json, chunk: chunkEvents}, nil
+}

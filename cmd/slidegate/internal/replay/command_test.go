@@ -1,0 +1,458 @@
+package replay
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/config"
+	"github.com/slidegate/slidegate/gatetest"
+)
+
+// replayed runs the command on an input.
+func replayed(input string, args ...string) (stdout, stderr string, err error) {
+	var out, errs bytes.Buffer
+	cmd := Command()
+	cmd.SetArgs(args)
+	cmd.SetIn(strings.NewReader(input))
+	cmd.SetOut(&out)
+	cmd.SetErr(&errs)
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	err = cmd.Execute()
+	return out.String(), errs.String(), err
+}
+
+// reported runs the command for its report.
+func reported(t *testing.T, input string, args ...string) (r Report) {
+	t.Helper()
+	out, errs, err := replayed(input, append([]string{"--json"}, args...)...)
+	if err != nil || errs != "" {
+		t.Fatalf("%v: %v, %q", args, err, errs)
+	}
+	if err := json.Unmarshal([]byte(out), &r); err != nil || strings.Count(out, "\n") != 1 {
+		t.Fatalf("%v: %v: %s", args, err, out)
+	}
+	return r
+}
+
+func TestSiteLog(t *testing.T) {
+	for _, c := range []struct {
+		limits            []string
+		admitted, refused int64
+		keys              int
+		byLimit           []int64
+	}{
+		{[]string{"60/1m"}, 27_586, 622, 7, []int64{622}},
+		{[]string{"60/1m,counter"}, 27_623, 585, 7, []int64{585}},
+		{[]string{"burst=10/1s", "sustained=100/1m"}, 25_309, 2_899, 206, []int64{2_893, 6}},
+		{[]string{"a=5/1s", "b=30/1m,counter"}, 22_640, 5_568, 253, []int64{4_672, 916}},
+	} {
+		args := []string{"testdata/site-2021.log.gz"}
+		for _, l := range c.limits {
+			args = append(args, "--limit", l)
+		}
+		r := reported(t, "", args...)
+		if r.Events != 28_208 || r.Admitted != c.admitted || r.Refused != c.refused || r.KeysRefused != c.keys {
+			t.Errorf("%v: %d admitted, %d refused, %d keys refused of %d; want %d, %d, %d of 28208", c.limits, r.Admitted, r.Refused, r.KeysRefused, r.Events, c.admitted, c.refused, c.keys)
+		}
+		for i, l := range r.Limits {
+			if l.Limit != c.limits[i] || l.Refused != c.byLimit[i] {
+				t.Errorf("%v: %+v, want %d", c.limits, l, c.byLimit[i])
+			}
+		}
+		if r.Format != "common" || r.Keys != 2_588 || r.OutOfOrder != 4 || r.Unreadable != 0 || !r.WholeSeconds || r.First != "2021-03-01T05:00:52Z" {
+			t.Errorf("%v: %+v", c.limits, r)
+		}
+		if len(r.Worst) != min(c.keys, worstKeys) || r.Worst[0].Refused < r.Worst[1].Refused || r.Worst[0].Refused == 0 {
+			t.Errorf("%v: worst %+v", c.limits, r.Worst)
+		}
+	}
+}
+
+// A verdict is a line of --verdicts.
+type verdict struct {
+	T         int64
+	Op, Key   string
+	Cost      int64
+	Allowed   bool
+	Remaining int64
+	Reset     int64 `json:"reset_ms"`
+	Retry     int64 `json:"retry_ms"`
+	Binding   string
+	Limits    []state
+	OK        bool
+	Error     string
+}
+
+type state struct {
+	Name             string
+	Quota, Remaining int64
+	Reset            int64 `json:"reset_ms"`
+	Retry            int64 `json:"retry_ms"`
+}
+
+// TestScenarios feeds every scenario as jsonl and wants every verdict, in the order of the file.
+func TestScenarios(t *testing.T) {
+	for _, s := range gatetest.AllScenarios() {
+		args := []string{"--verdicts", "--format", "jsonl", "-"}
+		for _, l := range s.AllLimits() {
+			args = append(args, "--limit", l.String())
+		}
+		var input strings.Builder
+		for _, step := range s.Steps {
+			for range max(1, step.Repeat) {
+				fmt.Fprintf(&input, "{\"t\":%d,\"op\":%q,\"key\":%q,\"cost\":%d}\n", step.T, step.Op, step.Key, step.Cost)
+			}
+		}
+		out, errs, err := replayed(input.String(), args...)
+		if err != nil || errs != "" {
+			t.Errorf("%s: %v, %q", s.ID, err, errs)
+			continue
+		}
+		lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
+		for i, step := range s.Steps {
+			n := max(1, step.Repeat)
+			if len(lines) < n {
+				t.Fatalf("%s: no verdict for step %d", s.ID, i)
+			}
+			checkStep(t, fmt.Sprintf("%s step %d", s.ID, i), &step, lines[:n])
+			lines = lines[n:]
+		}
+		if len(lines) != 0 {
+			t.Errorf("%s: more verdicts than events: %q", s.ID, lines)
+		}
+	}
+}
+
+func checkStep(t *testing.T, name string, step *gatetest.Step, lines []string) {
+	t.Helper()
+	admitted := 0
+	var v verdict
+	for _, line := range lines {
+		v = verdict{}
+		if err := json.Unmarshal([]byte(line), &v); err != nil {
+			t.Fatalf("%s: %v: %s", name, err, line)
+		}
+		if v.Allowed {
+			admitted++
+		}
+	}
+	want := verdict{T: step.T, Op: step.Op, Key: step.Key, Cost: step.Cost}
+	e := &step.Expect
+	if e.AllowedCount != nil {
+		if admitted != *e.AllowedCount {
+			t.Errorf("%s: %d admitted, want %d", name, admitted, *e.AllowedCount)
+		}
+		e = e.Last
+	}
+	switch {
+	case e.Error != "":
+		want.Error = e.Error
+	case step.Op == "reset":
+		want.OK = true
+	default:
+		want.Allowed, want.Remaining, want.Reset, want.Retry, want.Binding = e.Allowed, e.Remaining, e.Reset, e.Retry, e.Binding
+		for _, l := range e.Limits {
+			want.Limits = append(want.Limits, state{l.Name, l.Quota, l.Remaining, l.Reset, l.Retry})
+		}
+	}
+	if !reflect.DeepEqual(v, want) {
+		t.Errorf("%s: %+v\nwant %+v", name, v, want)
+	}
+}
+
+// TestVerdictsToTheByte: what others parse keeps its form.
+func TestVerdictsToTheByte(t *testing.T) {
+	out, errs, err := replayed(`{"t":0,"key":"a"}
+{"t":"1970-01-01T01:00:00.2509+01:00","op":"peek","key":"a","cost":2,"note":{"x":[1,"}"]}}
+{"t":250,"op":"take","key":"a","cost":4}
+{"t":250,"op":"reset","key":"a"}
+{"t":-1,"key":"\u00e9\n\"<"}
+`, "--limit", "t0=3/1s", "--verdicts", "--format", "jsonl", "-")
+	want := `{"t":0,"op":"take","key":"a","cost":1,"allowed":true,"remaining":2,"reset_ms":1000,"retry_ms":0,"binding":"t0","limits":[{"name":"t0","quota":3,"remaining":2,"reset_ms":1000,"retry_ms":0}]}
+{"t":250,"op":"peek","key":"a","cost":2,"allowed":true,"remaining":2,"reset_ms":750,"retry_ms":0,"binding":"t0","limits":[{"name":"t0","quota":3,"remaining":2,"reset_ms":750,"retry_ms":0}]}
+{"t":250,"op":"take","key":"a","cost":4,"error":"cost"}
+{"t":250,"op":"reset","key":"a","cost":1,"ok":true}
+{"t":-1,"op":"take","key":"é\n\"<","cost":1,"allowed":true,"remaining":2,"reset_ms":1000,"retry_ms":0,"binding":"t0","limits":[{"name":"t0","quota":3,"remaining":2,"reset_ms":1000,"retry_ms":0}]}
+`
+	if out != want || errs != "" || err != nil {
+		t.Errorf("%v, %q, got\n%swant\n%s", err, errs, out, want)
+	}
+}
+
+// TestOrder: a log is replayed in the order of time, ties in that of the file; jsonl with verdicts
+// in that of the file.
+func TestOrder(t *testing.T) {
+	const events = `{"t":2000,"key":"c"}
+{"t":1000,"key":"a"}
+{"t":2000,"key":"d"}
+{"t":1000,"key":"b"}
+`
+	keysOf := func(out string) (keys string) {
+		for line := range strings.Lines(out) {
+			var v verdict
+			if err := json.Unmarshal([]byte(line), &v); err != nil {
+				t.Fatal(err)
+			}
+			keys += v.Key + " "
+		}
+		return keys
+	}
+	out, _, err := replayed(events, "--limit", "1/1s", "--verdicts", "-")
+	if got := keysOf(out); got != "c a d b " || err != nil {
+		t.Errorf("jsonl: %q, %v", got, err)
+	}
+	const lines = `10.0.0.3 - - [01/Mar/2021:00:00:02 +0000] "GET / HTTP/1.0" 200 1
+10.0.0.1 - - [01/Mar/2021:01:00:01 +0100] "GET / HTTP/1.0" 200 1
+10.0.0.4 - - [28/Feb/2021:19:00:02 -0500] "GET / HTTP/1.0" 200 1
+10.0.0.2 - - [01/Mar/2021:00:00:01 +0000] "GET / HTTP/1.0" 200 1
+`
+	out, _, err = replayed(lines, "--limit", "1/1s", "--verdicts", "-")
+	if got := keysOf(out); got != "10.0.0.1 10.0.0.2 10.0.0.3 10.0.0.4 " || err != nil {
+		t.Errorf("access log: %q, %v", got, err)
+	}
+	if r := reported(t, events, "--limit", "1/1s", "-"); r.OutOfOrder != 2 || r.Events != 4 || r.First != "1970-01-01T00:00:01Z" || r.Last != "1970-01-01T00:00:02Z" {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestReportCounts: what is charged nothing is counted apart, and what cannot be read with its place.
+func TestReportCounts(t *testing.T) {
+	const events = `{"t":1,"key":"a"}
+{"t":2,"key":"a"}
+{"t":2,"op":"peek","key":"a"}
+
+{"t":3,"op":"reset","key":"a"}
+{"t":3,"key":"a","cost":2}
+{"t":4,"key":"b","cost":0}
+what is this
+{"t":4}
+`
+	r := reported(t, events, "--limit", "1/1h", "--limit", "x=1/1d,counter", "-")
+	want := Report{
+		Files: []string{"standard input"}, Format: "jsonl", First: "1970-01-01T00:00:00.001Z", Last: "1970-01-01T00:00:00.004Z",
+		Limits: []LimitReport{{"1/1h", "1/1h", 1}, {"x", "x=1/1d,counter", 1}},
+		Events: 6, Admitted: 2, Refused: 1, Peeks: 1, Resets: 1, CostErrors: 1, Keys: 2, KeysRefused: 1, Unreadable: 2,
+		BadLines: []BadLine{{"standard input", 8, errNoObject.Error()}, {"standard input", 9, errNoKey.Error()}},
+		Worst:    []KeyReport{{"a", 1, 1}},
+	}
+	if !reflect.DeepEqual(r, want) {
+		t.Errorf("%+v\nwant %+v", r, want)
+	}
+	text, errs, err := replayed(events, "--limit", "1/1h", "--limit", "x=1/1d,counter", "-")
+	wantText := `standard input, read as jsonl (told from the first lines)
+1970-01-01T00:00:00.001Z to 1970-01-01T00:00:00.004Z
+
+events               6
+admitted             2   66.7 %
+refused              1   33.3 %
+  by 1/1h            1
+  by x=1/1d,counter  1
+peeks                1  charge nothing
+resets               1
+cost errors          1  costs that can never fit
+keys                 2
+keys refused         1   50.0 %
+out of order         0
+unreadable           2
+  standard input:8: ` + errNoObject.Error() + `
+  standard input:9: ` + errNoKey.Error() + `
+
+worst keys       refused      admitted
+a                      1             1
+`
+	if text != wantText || errs != "" || err != nil {
+		t.Errorf("%v, %q, got\n%swant\n%s", err, errs, text, wantText)
+	}
+}
+
+// TestVerdictsTellWhatTheyLeaveOut: the lines that could not be read, and the format that was guessed.
+func TestVerdictsTellWhatTheyLeaveOut(t *testing.T) {
+	out, errs, err := replayed("{\"t\":1,\"key\":\"a\"}\n"+strings.Repeat("no\n", 7), "--limit", "1/1s", "--verdicts", "-")
+	if err != nil || strings.Count(out, "\n") != 1 {
+		t.Errorf("%v, %q", err, out)
+	}
+	for _, want := range []string{"read as jsonl", "unreadable lines: 7: standard input:2: the line is no", "standard input:6:", "and 2 more"} {
+		want = strings.ReplaceAll(want, "the line is no", errNoObject.Error()[:16])
+		if !strings.Contains(errs, want) {
+			t.Errorf("%q is not in %q", want, errs)
+		}
+	}
+	if strings.Contains(errs, "input:7:") {
+		t.Errorf("more than the first few: %q", errs)
+	}
+}
+
+func TestFormats(t *testing.T) {
+	const (
+		clf   = `10.0.0.1 - - [01/Mar/2021:00:00:02 +0000] "GET / HTTP/1.0" 200 1`
+		comb  = `2001:db8::1 - - [01/Mar/2021:00:00:02 +0000] "GET / HTTP/1.0" 200 1 "https://x.example/" "curl"`
+		event = `{"t":1,"key":"a"}`
+		bom   = "\xef\xbb\xbf"
+	)
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	io.WriteString(z, comb+"\n")
+	z.Close()
+	member := packed.String()
+	for _, c := range []struct {
+		name, input, format string
+		events, unreadable  int64
+	}{
+		{"common", clf + "\n" + clf + "\n", "common", 2, 0},
+		{"combined", comb, "combined", 1, 0},
+		{"jsonl", event + "\r\n" + event, "jsonl", 2, 0},
+		{"bad first lines", "#fields\n\n" + comb + "\n", "combined", 1, 1},
+		{"byte order mark", bom + event + "\n", "jsonl", 1, 0},
+		{"packed", member, "combined", 1, 0},
+		{"packed in members", member + member, "combined", 2, 0},
+		{"nothing", "", "auto", 0, 0},
+		{"blank lines", "\n \r\n\n", "auto", 0, 0},
+		{"a long line", clf + "\n" + strings.Repeat("x", maxLine+5) + "\n" + clf, "common", 2, 1},
+		{"a line of the greatest length", clf + "\n" + clf + strings.Repeat("x", maxLine-len(clf)-1) + "\n", "common", 2, 0},
+		{"a long last line", clf + "\n" + strings.Repeat("x", 2*maxLine), "common", 1, 1},
+	} {
+		r := reported(t, c.input, "--limit", "9/1s", "-")
+		if r.Format != c.format || r.Events != c.events || r.Unreadable != c.unreadable || r.Worst == nil {
+			t.Errorf("%s: read as %s, %d events, %d unreadable: %+v", c.name, r.Format, r.Events, r.Unreadable, r.BadLines)
+		}
+	}
+	for format, input := range map[string]string{"jsonl": event, "common": comb, "combined": clf} {
+		if r := reported(t, input, "--limit", "9/1s", "--format", format, "-"); r.Events != 1 || r.Format != format {
+			t.Errorf("--format %s: %+v", format, r)
+		}
+	}
+	if r := reported(t, clf, "--limit", "9/1s", "--format", "jsonl", "-"); r.Events != 0 || r.Unreadable != 1 {
+		t.Errorf("an access log as jsonl: %+v", r)
+	}
+}
+
+// TestSeveralFiles: they are one log, lines are counted in each, and - may be among them.
+func TestSeveralFiles(t *testing.T) {
+	dir := t.TempDir()
+	first, second := filepath.Join(dir, "first.log"), filepath.Join(dir, "second.log")
+	line := func(second int) string {
+		return fmt.Sprintf("10.0.0.1 - - [01/Mar/2021:00:00:%02d +0000] \"GET / HTTP/1.0\" 200 1\n", second)
+	}
+	write(t, first, line(10)+line(11)+"bad\n")
+	write(t, second, line(0)+line(12))
+	r := reported(t, line(11), "--limit", "2/2s", first, "-", second)
+	if r.Events != 5 || r.OutOfOrder != 1 || r.Unreadable != 1 || r.BadLines[0] != (BadLine{first, 3, errNoAddress.Error()}) || r.Keys != 1 || r.Refused != 1 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func write(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestBadCalls: each gets one sentence that names what is wrong, before anything is printed.
+func TestBadCalls(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		name = filepath.Join(dir, name)
+		write(t, name, text)
+		return name
+	}
+	event := file("e.jsonl", "{\"t\":1,\"key\":\"a\"}\n")
+	access := file("a.log", "10.0.0.1 - - [01/Mar/2021:00:00:02 +0000] \"GET / HTTP/1.0\" 200 1\n")
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	io.WriteString(z, strings.Repeat("{\"t\":1,\"key\":\"a\"}\n", 10))
+	z.Close()
+	limited := func(args ...string) []string { return append([]string{"--limit", "1/1s"}, args...) }
+	for _, c := range []struct {
+		args  []string
+		want  string
+		usage bool
+	}{
+		{[]string{event}, "--limit is missing", true},
+		{[]string{"--limit", "0/1s", event}, "quota 0", true},
+		{[]string{"--limit", "a=1/1s", "--limit", "a=2/1s", event}, `two limits have the name "a"`, true},
+		{strings.Fields(strings.Repeat("--limit 1/1s ", 9) + "x"), "9 limits: allowed is 1 to 8", true},
+		{limited(), "replay: no file: name at least one, or - for standard input", true},
+		{limited("--store", "redis", event), `--store "redis": allowed is memory`, true},
+		{limited("--format", "xml", event), `--format "xml": allowed is auto, jsonl, common or combined`, true},
+		{limited("--key", "header:X-Key", event), `--key "header:X-Key": allowed is ip`, true},
+		{limited("--verdicts", "--json", event), "--verdicts and --json: one of them", true},
+		{limited("-", "-"), "- stands for standard input and may be given once", true},
+		{limited(event, filepath.Join(dir, "none")), "there is no file " + dir, false},
+		{limited(dir), dir + " is a directory", false},
+		{limited(file("words.txt", "one\ntwo\n")), "words.txt: its first lines are neither events nor of an access log", false},
+		{limited(access, event), "e.jsonl is jsonl and the file before it was common", false},
+		{limited(file("z.zst", "\x28\xb5\x2f\xfd....")), "z.zst is packed as zstd, and gzip alone is read", false},
+		{limited(file("short.gz", packed.String()[:20])), "short.gz cannot be read: unexpected EOF", false},
+		{limited("--format", "jsonl", file("cut.gz", packed.String()[:packed.Len()-4])), "cut.gz cannot be read: unexpected EOF after line 10", false},
+		{limited(file("no.gz", "\x1f\x8b no")), "no.gz cannot be read", false},
+	} {
+		out, _, err := replayed("", c.args...)
+		var usage *config.UsageError
+		if err == nil || !strings.Contains(err.Error(), c.want) || errors.As(err, &usage) != c.usage || out != "" || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%v: error %v, output %q; want %q, a usage error: %v", c.args, err, out, c.want, c.usage)
+		}
+	}
+}
+
+// TestVerdictsComeAsEventsDo: somebody who writes an event and waits for its verdict gets it.
+func TestVerdictsComeAsEventsDo(t *testing.T) {
+	in, events := io.Pipe()
+	verdictsOf, out := io.Pipe()
+	done := make(chan error, 1)
+	cmd := Command()
+	cmd.SetArgs([]string{"--limit", "1/1s", "--verdicts", "-"})
+	cmd.SetIn(in)
+	cmd.SetOut(out)
+	cmd.SetErr(io.Discard)
+	go func() { done <- cmd.Execute(); out.Close() }()
+	d := json.NewDecoder(verdictsOf)
+	for i, want := range []bool{true, false, false, true} {
+		fmt.Fprintf(events, "{\"t\":%d,\"key\":\"a\"}\n", i*400)
+		var v verdict
+		if err := d.Decode(&v); err != nil || v.T != int64(i*400) || v.Allowed != want {
+			t.Fatalf("event %d: %v, %+v", i, err, v)
+		}
+	}
+	events.Close()
+	if _, err := io.Copy(io.Discard, verdictsOf); err != nil {
+		t.Error(err)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// A broken writer takes a few bytes and then fails.
+type broken struct{ left int }
+
+var errBroken = errors.New("broken")
+
+func (b *broken) Write(p []byte) (int, error) {
+	if b.left -= len(p); b.left < 0 {
+		return 0, errBroken
+	}
+	return len(p), nil
+}
+
+func TestOutputThatFailsIsAnError(t *testing.T) {
+	for _, args := range [][]string{{"--verdicts"}, {"--json"}, {}} {
+		cmd := Command()
+		cmd.SetArgs(append(args, "--limit", "1/1s", "testdata/site-2021.log.gz"))
+		cmd.SetOut(&broken{left: 100})
+		cmd.SetErr(io.Discard)
+		cmd.SilenceErrors, cmd.SilenceUsage = true, true
+		if err := cmd.Execute(); !errors.Is(err, errBroken) {
+			t.Errorf("%v: %v", args, err)
+		}
+	}
+}

@@ -1,0 +1,293 @@
+package replay
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+)
+
+// TestLinesAllocateNothing: reading, deciding and counting, for a key seen before.
+func TestLinesAllocateNothing(t *testing.T) {
+	for name, line := range map[string]string{
+		"access log":   `10.0.0.1 - - [01/Mar/2021:00:00:00 +0000] "GET / HTTP/1.0" 200 1`,
+		"unreadable":   `10.0.0.1 - - [01/Mar/2021:00:00:00 +0000`,
+		"milliseconds": `{"t":1757750400000,"op":"take","key":"a","cost":1}`,
+		"RFC 3339":     `{"t":"2026-11-30T10:00:00.123Z","key":"a","user":"x"}`,
+	} {
+		k := newKeys()
+		p := parser(newAccessLog(k))
+		if line[0] == '{' {
+			p = &eventLog{k}
+		}
+		player, err := newPlayer(context.Background(), []slidegate.Limit{slidegate.PerMinute(5)}, k, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		counts := newTally(1)
+		v := verdicts{player: player, out: io.Discard}
+		text := []byte(line)
+		var e event
+		n := testing.AllocsPerRun(100, func() {
+			if p.parse(text, &e) != nil {
+				return
+			}
+			d, fits, err := player.play(&e)
+			if err != nil {
+				t.Error(err)
+			}
+			counts.count(&e, &d, fits)
+			if err := v.print(&e); err != nil {
+				t.Error(err)
+			}
+		})
+		if n != 0 {
+			t.Errorf("%s: %v allocations a line", name, n)
+		}
+	}
+}
+
+// A sortedLog is an access log in order: 100 requests a second, of a thousand clients in turn.
+type sortedLog struct {
+	lines, written int
+	stamp          string
+	rest           []byte
+}
+
+func (l *sortedLog) Read(b []byte) (n int, err error) {
+	for n < len(b) {
+		if len(l.rest) == 0 {
+			if l.written == l.lines {
+				break
+			}
+			l.next()
+		}
+		m := copy(b[n:], l.rest)
+		l.rest = l.rest[m:]
+		n += m
+	}
+	if n == 0 && len(b) > 0 {
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+func (l *sortedLog) next() {
+	if l.written%100 == 0 {
+		l.stamp = time.Unix(1_614_556_800+int64(l.written/100), 0).UTC().Format(" - - [02/Jan/2006:15:04:05 -0700] x\n")
+	}
+	l.rest = append(l.rest[:0], "10.0."...)
+	l.rest = strconv.AppendInt(l.rest, int64(l.written%1000/250), 10)
+	l.rest = append(l.rest, '.')
+	l.rest = strconv.AppendInt(l.rest, int64(l.written%250), 10)
+	l.rest = append(l.rest, l.stamp...)
+	l.written++
+}
+
+// A heapGauge takes output and looks at the heap now and then.
+type heapGauge struct {
+	written, next int
+	most          uint64
+}
+
+func (g *heapGauge) look() {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	g.most = max(g.most, m.HeapAlloc)
+}
+
+func (g *heapGauge) Write(b []byte) (int, error) {
+	if g.written += len(b); g.written >= g.next {
+		g.look()
+		g.next = g.written + 100<<20
+	}
+	return len(b), nil
+}
+
+// gauged looks at the heap while a log is read.
+type gauged struct {
+	io.Reader
+	gauge *heapGauge
+	reads int
+}
+
+func (g *gauged) Read(b []byte) (int, error) {
+	if g.reads++; g.reads%64 == 0 {
+		g.gauge.look()
+	}
+	return g.Reader.Read(b)
+}
+
+// TestSortedLogIsNotHeld: what is in memory does not grow with the length of a log in order. Held whole,
+// five million events are 160 MB.
+func TestSortedLogIsNotHeld(t *testing.T) {
+	const lines, most = 5_000_000, 64 << 20
+	var before, during heapGauge
+	before.look()
+	source := &sortedLog{lines: lines}
+	r := &run{
+		files: []string{"-"}, format: common, verdicts: true, chunk: chunkEvents,
+		limits: []slidegate.Limit{slidegate.PerSecond(1)},
+		stdin:  &gauged{Reader: source, gauge: &during}, stdout: &during, stderr: io.Discard,
+	}
+	if err := r.do(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if source.written != lines || during.written < lines*100 {
+		t.Fatalf("%d lines, %d bytes of verdicts", source.written, during.written)
+	}
+	if grown := during.most - before.most; grown > most || during.most < before.most {
+		t.Errorf("%d MB more in memory, want at most %d", grown>>20, most>>20)
+	}
+}
+
+// TestIdleKeysGo: the state of keys that are idle in the log's time is dropped as the log goes on.
+func TestIdleKeysGo(t *testing.T) {
+	k := newKeys()
+	p, err := newPlayer(context.Background(), []slidegate.Limit{slidegate.PerSecond(1)}, k, manyKeys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	most := 0
+	for i := range 10 * sweepEvery {
+		e := event{t: int64(i), cost: 1, key: k.intern(fmt.Append(nil, i))}
+		if d, _, err := p.play(&e); err != nil || !d.Allowed {
+			t.Fatalf("%v, %v", d, err)
+		}
+		most = max(most, p.store.Len())
+	}
+	if most > sweepEvery+2000 {
+		t.Errorf("%d keys held at once, of which 1,000 counted", most)
+	}
+}
+
+// TestForgottenKeysAreAnError: verdicts that a full store made wrong are not passed off as right.
+func TestForgottenKeysAreAnError(t *testing.T) {
+	k := newKeys()
+	p, err := newPlayer(context.Background(), []slidegate.Limit{slidegate.PerDay(5)}, k, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []bool{true, true, false} {
+		if _, _, err := p.play(&event{cost: 1, key: k.intern([]byte{'a' + byte(i)})}); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.forgot(); err == nil != want {
+			t.Errorf("after %d keys: %v", i+1, err)
+		}
+	}
+}
+
+// TestShuffledLogIsReplayedInOrder: with chunks so small that nearly every event is merged from the
+// file, the verdicts are those of the log in order.
+func TestShuffledLogIsReplayedInOrder(t *testing.T) {
+	lines := strings.SplitAfter(readAll(t, &sortedLog{lines: 3000}), "\n")
+	lines = lines[:len(lines)-1]
+	play := func(lines []string, chunk int) string {
+		var out strings.Builder
+		r := &run{
+			files: []string{"-"}, format: common, verdicts: true, chunk: chunk,
+			limits: []slidegate.Limit{slidegate.PerMinute(2), slidegate.PerHour(9).Counter()},
+			stdin:  strings.NewReader(strings.Join(lines, "")), stdout: &out, stderr: io.Discard,
+		}
+		if err := r.do(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	want := play(lines, chunkEvents)
+	if strings.Count(want, "\n") != 3000 {
+		t.Fatalf("%d verdicts", strings.Count(want, "\n"))
+	}
+	// Whole seconds change places, so that ties keep their order: the log has 100 lines in each.
+	var shuffled []string
+	for i := range 30 {
+		at := i * 7 % 30 * 100
+		shuffled = append(shuffled, lines[at:at+100]...)
+	}
+	for _, chunk := range []int{1, 7, 100, 1000, 4000} {
+		if got := play(shuffled, chunk); got != want {
+			t.Errorf("in chunks of %d the verdicts differ", chunk)
+		}
+		if got := play(lines, chunk); got != want {
+			t.Errorf("in order and in chunks of %d the verdicts differ", chunk)
+		}
+	}
+}
+
+func readAll(t *testing.T, r io.Reader) string {
+	t.Helper()
+	b, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// TestVerdictsAreJSON, whatever is in a key.
+func TestVerdictsAreJSON(t *testing.T) {
+	for _, key := range []string{"a", `"`, `\`, "é", "\x00\x1f", "<&>", "\u2028", "\x7f", "😀"} {
+		var got string
+		if text := appendText(nil, key); json.Unmarshal(text, &got) != nil || got != key {
+			t.Errorf("%q became %s", key, text)
+		}
+	}
+}
+
+// TestPrintableKeys: a report writes nothing to a terminal but characters, and not too many.
+func TestPrintableKeys(t *testing.T) {
+	for key, want := range map[string]string{
+		"10.0.0.1": "10.0.0.1", "é": "é", "a\x1b[2J": `"a\x1b[2J"`, "a\nb": `"a\nb"`, "\u202e": `"\u202e"`,
+		strings.Repeat("é", 61): strings.Repeat("é", 59) + "…",
+	} {
+		if got := printable(key); got != want {
+			t.Errorf("%q is printed as %s, want %s", key, got, want)
+		}
+	}
+}
+
+func TestThousands(t *testing.T) {
+	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 28_208: "28,208", 1_234_567: "1,234,567"} {
+		if got := thousands(n); got != want {
+			t.Errorf("%d: %s", n, got)
+		}
+	}
+}
+
+// TestWorstKeys: most refused first, then most admitted, then by name, and no more than a few.
+func TestWorstKeys(t *testing.T) {
+	var counts []count
+	var names []string
+	for i := range 100 {
+		counts = append(counts, count{admitted: int64(i / 2 % 5), refused: int64(i * 37 % 12)})
+		names = append(names, fmt.Sprint("k", i))
+	}
+	refused, first := worst(counts, names)
+	all := 0
+	for _, c := range counts {
+		if c.refused > 0 {
+			all++
+		}
+	}
+	if refused != all || len(first) != worstKeys {
+		t.Fatalf("%d refused, %d named", refused, len(first))
+	}
+	for i, k := range first[1:] {
+		before := first[i]
+		if before.Refused < k.Refused || before.Refused == k.Refused && before.Admitted < k.Admitted ||
+			before.Refused == k.Refused && before.Admitted == k.Admitted && before.Key >= k.Key {
+			t.Errorf("%+v stands before %+v", before, k)
+		}
+	}
+	if last := first[worstKeys-1]; last.Refused < 10 {
+		t.Errorf("%+v is among the worst", last)
+	}
+}

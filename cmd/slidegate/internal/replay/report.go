@@ -1,0 +1,275 @@
+package replay
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/slidegate/slidegate"
+)
+
+// A tally counts what became of events.
+type tally struct {
+	events, admitted, refused, peeks, resets, costErrors int64
+
+	byLimit     [slidegate.MaxLimits]int64 // refusals that the limit took part in
+	byKey       []count
+	first, last int64 // times of events
+	partSeconds bool  // an event's time is no whole second
+}
+
+// A count is what became of the takes of one key.
+type count struct{ admitted, refused int64 }
+
+func newTally(keys int) *tally { return &tally{byKey: make([]count, keys)} }
+
+func (t *tally) count(e *event, d *slidegate.Decision, fits bool) {
+	if t.events == 0 {
+		t.first = e.t
+	}
+	t.events++
+	t.last = e.t
+	t.partSeconds = t.partSeconds || e.t%1000 != 0
+	switch {
+	case !fits:
+		t.costErrors++
+	case e.op == peek:
+		t.peeks++
+	case e.op == reset:
+		t.resets++
+	case d.Allowed:
+		t.admitted++
+		t.byKey[e.key].admitted++
+	default:
+		t.refuse(e, d)
+	}
+}
+
+func (t *tally) refuse(e *event, d *slidegate.Decision) {
+	t.refused++
+	t.byKey[e.key].refused++
+	for i := range d.Len() {
+		if d.State(i).RetryIn > 0 {
+			t.byLimit[i]++
+		}
+	}
+}
+
+// A Report is what the command prints. Times are RFC 3339 in UTC, empty without an event.
+type Report struct {
+	Files  []string      `json:"files"`
+	Format string        `json:"format"` // auto where no file has a line
+	First  string        `json:"first,omitempty"`
+	Last   string        `json:"last,omitempty"`
+	Limits []LimitReport `json:"limits"`
+
+	Events      int64     `json:"events"` // admitted, refused, peeks, resets and cost errors
+	Admitted    int64     `json:"admitted"`
+	Refused     int64     `json:"refused"`
+	Peeks       int64     `json:"peeks"`
+	Resets      int64     `json:"resets"`
+	CostErrors  int64     `json:"cost_errors"` // costs that can never fit
+	Keys        int       `json:"keys"`
+	KeysRefused int       `json:"keys_refused"`
+	OutOfOrder  int64     `json:"out_of_order"` // earlier than an event before them
+	Unreadable  int64     `json:"unreadable"`
+	BadLines    []BadLine `json:"unreadable_lines,omitempty"` // the first few
+
+	WholeSeconds bool        `json:"whole_seconds"` // no event has a time within a second
+	Worst        []KeyReport `json:"worst"`         // keys, most refused first
+
+	guessed bool
+}
+
+// A LimitReport is a limit and how many refusals it took part in. Several limits may take part in one.
+type LimitReport struct {
+	Name    string `json:"name"`
+	Limit   string `json:"limit"`
+	Refused int64  `json:"refused"`
+}
+
+// A KeyReport is what became of the takes of one key.
+type KeyReport struct {
+	Key      string `json:"key"`
+	Refused  int64  `json:"refused"`
+	Admitted int64  `json:"admitted"`
+}
+
+// worstKeys is how many keys a report names.
+const worstKeys = 10
+
+func newReport(l *log, s *sorter, p *player, t *tally) *Report {
+	r := &Report{
+		Format: l.format.String(), guessed: l.guessed,
+		Events: t.events, Admitted: t.admitted, Refused: t.refused,
+		Peeks: t.peeks, Resets: t.resets, CostErrors: t.costErrors,
+		Keys: len(t.byKey), OutOfOrder: s.outOfOrder, Unreadable: l.bad.count, BadLines: l.bad.first,
+		WholeSeconds: t.events > 0 && !t.partSeconds,
+	}
+	for _, name := range l.files {
+		r.Files = append(r.Files, spoken(name))
+	}
+	if t.events > 0 {
+		r.First, r.Last = at(t.first), at(t.last)
+	}
+	for i, limit := range p.limiter.Limits() {
+		r.Limits = append(r.Limits, LimitReport{limit.Name, limit.String(), t.byLimit[i]})
+	}
+	r.KeysRefused, r.Worst = worst(t.byKey, l.keys.names)
+	return r
+}
+
+func at(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.999Z07:00") }
+
+// worst returns how many keys were refused, and the first few: most refused first, then most
+// admitted, then by name.
+func worst(counts []count, names []string) (refused int, first []KeyReport) {
+	order := func(a, b KeyReport) int {
+		return cmp.Or(cmp.Compare(b.Refused, a.Refused), cmp.Compare(b.Admitted, a.Admitted), cmp.Compare(a.Key, b.Key))
+	}
+	first = []KeyReport{}
+	for i, c := range counts {
+		if c.refused == 0 {
+			continue
+		}
+		refused++
+		k := KeyReport{names[i], c.refused, c.admitted}
+		if len(first) == worstKeys && order(first[worstKeys-1], k) <= 0 {
+			continue
+		}
+		place, _ := slices.BinarySearchFunc(first, k, order)
+		first = slices.Insert(first, place, k)
+		first = first[:min(len(first), worstKeys)]
+	}
+	return refused, first
+}
+
+func (r *Report) printJSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(r)
+}
+
+func (r *Report) print(w io.Writer) error {
+	var b strings.Builder
+	r.writeHead(&b)
+	writeRows(&b, r.rows())
+	for _, bad := range r.BadLines {
+		fmt.Fprintf(&b, "  %s\n", bad)
+	}
+	if more := r.Unreadable - int64(len(r.BadLines)); more > 0 {
+		fmt.Fprintf(&b, "  and %s more\n", thousands(more))
+	}
+	r.writeWorst(&b)
+	if r.WholeSeconds {
+		b.WriteString("\nThe log has whole seconds: requests of one second are replayed at its beginning, so a\nlimit over a few seconds may be met a little sooner or later than it was in fact.\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (r *Report) writeHead(b *strings.Builder) {
+	fmt.Fprintf(b, "%s, read as %s", strings.Join(r.Files, ", "), r.Format)
+	if r.guessed {
+		b.WriteString(" (told from the first lines)")
+	}
+	if r.Events > 0 {
+		fmt.Fprintf(b, "\n%s to %s", r.First, r.Last)
+	}
+	b.WriteString("\n\n")
+}
+
+// A row is a line of the report: what is counted, how many, and what to know about it.
+type row struct {
+	label string
+	n     int64
+	note  string
+}
+
+func (r *Report) rows() []row {
+	rows := []row{
+		{"events", r.Events, ""},
+		{"admitted", r.Admitted, share(r.Admitted, r.Admitted+r.Refused)},
+		{"refused", r.Refused, share(r.Refused, r.Admitted+r.Refused)},
+	}
+	for _, l := range r.Limits {
+		rows = append(rows, row{"  by " + l.Limit, l.Refused, ""})
+	}
+	for _, some := range []row{
+		{"peeks", r.Peeks, "charge nothing"},
+		{"resets", r.Resets, ""},
+		{"cost errors", r.CostErrors, "costs that can never fit"},
+	} {
+		if some.n > 0 {
+			rows = append(rows, some)
+		}
+	}
+	order := ""
+	if r.OutOfOrder > 0 {
+		order = "earlier than a line before; replayed in the order of time"
+	}
+	return append(rows, row{"keys", int64(r.Keys), ""}, row{"keys refused", int64(r.KeysRefused), share(int64(r.KeysRefused), int64(r.Keys))},
+		row{"out of order", r.OutOfOrder, order}, row{"unreadable", r.Unreadable, ""})
+}
+
+func writeRows(b *strings.Builder, rows []row) {
+	labels, numbers := 0, 0
+	for _, r := range rows {
+		labels, numbers = max(labels, len(r.label)), max(numbers, len(thousands(r.n)))
+	}
+	for _, r := range rows {
+		line := fmt.Sprintf("%-*s  %*s  %s", labels, r.label, numbers, thousands(r.n), r.note)
+		b.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+}
+
+func (r *Report) writeWorst(b *strings.Builder) {
+	if len(r.Worst) == 0 {
+		return
+	}
+	const title = "worst keys"
+	width := len(title)
+	for _, k := range r.Worst {
+		width = max(width, utf8.RuneCountInString(printable(k.Key)))
+	}
+	fmt.Fprintf(b, "\n%-*s  %12s  %12s\n", width, title, "refused", "admitted")
+	for _, k := range r.Worst {
+		fmt.Fprintf(b, "%-*s  %12s  %12s\n", width, printable(k.Key), thousands(k.Refused), thousands(k.Admitted))
+	}
+}
+
+// printable keeps a key from writing to the terminal anything but its characters, and not too
+// many of them.
+func printable(key string) string {
+	const most = 60
+	quoted := strconv.Quote(key)
+	if plain := quoted[1 : len(quoted)-1]; plain == key {
+		quoted = plain
+	}
+	if runes := []rune(quoted); len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return quoted
+}
+
+func share(part, whole int64) string {
+	if whole == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%5.1f %%", 100*float64(part)/float64(whole))
+}
+
+// thousands writes 28208 as 28,208.
+func thousands(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
