@@ -48,6 +48,7 @@ func Laws() []Law {
 		{"ConcurrentTakesNeverExceedTheQuota", ConcurrentTakesNeverExceedTheQuota},
 		{"KeysAreIsolated", KeysAreIsolated},
 		{"LimitersShareWhereIdentityIsEqual", LimitersShareWhereIdentityIsEqual},
+		{"QuotaMayChangeByAnyFactor", QuotaMayChangeByAnyFactor},
 		{"RefundGivesBackOnce", RefundGivesBackOnce},
 		{"RefundNeverExceedsTheQuota", RefundNeverExceedsTheQuota},
 		{"UnitsThatLeftAreGone", UnitsThatLeftAreGone},
@@ -643,6 +644,44 @@ func LimitersShareWhereIdentityIsEqual(t testing.TB, f Factory) {
 	b.clock.Advance(10 * time.Second)
 	if d, _ := low.Take(background, "a"); d.Allowed || d.Remaining() != 0 || d.RetryAfter() != 50*time.Second {
 		t.Errorf("after lowering the quota: %v, %d left, retry %s", d.Allowed, d.Remaining(), d.RetryAfter())
+	}
+}
+
+// QuotaMayChangeByAnyFactor under a name: what was stored while the quota was small is counted
+// together with units by the milliard, to the last one.
+func QuotaMayChangeByAnyFactor(t testing.TB, f Factory) {
+	const milliard = 1_000_000_000
+	for _, l := range []slidegate.Limit{slidegate.PerSecond(10).Named("n"), slidegate.PerHour(10).Counter().Named("n")} {
+		b := newBench(t, f, l)
+		l.Quota = slidegate.MaxQuota
+		large, err := b.With(l)
+		if err != nil {
+			t.Fatalf("With: %v", err)
+		}
+		want := int64(slidegate.MaxQuota)
+		charge := func(by *slidegate.Limiter, cost int64) {
+			d, err := by.TakeN(background, "a", cost)
+			if err != nil || !d.Allowed {
+				t.Fatalf("%s: TakeN(%d): %s, %v", l, cost, d, err)
+			}
+			want -= cost
+		}
+		for range 4 {
+			charge(b.Limiter, 2)
+			b.clock.Advance(time.Millisecond)
+		}
+		for range 3 {
+			charge(large, 5*milliard)
+			charge(large, 7*milliard+1)
+			b.clock.Advance(time.Millisecond)
+		}
+		d, err := large.Peek(background, "a")
+		if err != nil || d.Remaining() != want {
+			t.Errorf("%s: %d left, want %d, %v", l, d.Remaining(), want, err)
+		}
+		if d := b.take("a", 1); d.Allowed || d.Remaining() != 0 {
+			t.Errorf("%s: with the small quota again: %s", l, d)
+		}
 	}
 }
 

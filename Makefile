@@ -1,0 +1,41 @@
+# Run `make help` for the list. Every target works from the root of the repository, over every
+# module that go.work names.
+
+LISTEN = 127.0.0.1:8080
+FUZZTIME = 10s
+BENCH =
+
+.PHONY: help run build test lint bench fuzz cover clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' Makefile
+
+run: build ## start a limiter on http://127.0.0.1:8080 (LISTEN=... for another address)
+	@exec bin/slidegate serve --listen $(LISTEN) --limit burst=20/1s --limit sustained=100/1m
+
+build: ## the command, into bin/slidegate
+	@scripts/need go
+	go build -o bin/slidegate ./cmd/slidegate
+
+test: ## install what the tests need if it is missing, then test every module with the race detector
+	@scripts/need go cc
+	@scripts/each-module go test -race -timeout 15m ./...
+
+lint: ## gofmt, vet, staticcheck, tidy modules, and the rules for tests
+	@scripts/need go
+	@scripts/lint
+
+bench: ## measure beside other limiters (BENCH="-only hot1" for a part, BENCH=-list for their names)
+	@scripts/need go
+	go run ./test/bench/compare $(BENCH)
+
+fuzz: ## fuzz every fuzz target for FUZZTIME (10s)
+	@scripts/need go
+	@FUZZTIME=$(FUZZTIME) scripts/fuzz
+
+cover: ## how much of each package its module's tests reach
+	@scripts/need go
+	@scripts/each-module go test -cover ./...
+
+clean: ## remove bin
+	rm -rf bin

@@ -1,0 +1,451 @@
+package slidegate_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"go/format"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/gatetest"
+	"github.com/slidegate/slidegate/httpgate"
+	"github.com/slidegate/slidegate/memstore"
+)
+
+// A page is a Markdown file, split into prose and what stands in fences.
+type page struct {
+	path   string
+	whole  string
+	prose  string
+	fences []fence
+}
+
+type fence struct {
+	language, text string
+	line           int
+}
+
+func readPage(t *testing.T, path string) page {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := page{path: path, whole: string(text)}
+	inside := false
+	for i, line := range strings.SplitAfter(string(text), "\n") {
+		rest, isFence := strings.CutPrefix(strings.TrimSpace(line), "```")
+		switch {
+		case isFence && !inside:
+			inside = true
+			p.fences = append(p.fences, fence{language: rest, line: i + 1})
+		case isFence:
+			inside = false
+		case inside:
+			p.fences[len(p.fences)-1].text += line
+		default:
+			p.prose += line
+		}
+	}
+	if inside {
+		t.Errorf("%s: a fence is not closed", path)
+	}
+	return p
+}
+
+// in returns what stands in fences of a language.
+func (p page) in(language string) (texts []string) {
+	for _, f := range p.fences {
+		if f.language == language {
+			texts = append(texts, f.text)
+		}
+	}
+	return texts
+}
+
+// commands returns the shell commands of a page, without their comments.
+func (p page) commands() (all []string) {
+	for _, text := range p.in("sh") {
+		for line := range strings.Lines(text) {
+			command, _, _ := strings.Cut(line, " #")
+			if command = strings.TrimSpace(command); command != "" && command[0] != '#' {
+				all = append(all, command)
+			}
+		}
+	}
+	return all
+}
+
+// A link as Markdown has it.
+type link struct{ text, target string }
+
+var linkPattern = regexp.MustCompile(`\[([^\]]*)\]\(([^)\s]+)\)`)
+
+func (p page) links() (all []link) {
+	for _, m := range linkPattern.FindAllStringSubmatch(p.prose, -1) {
+		all = append(all, link{m[1], m[2]})
+	}
+	return all
+}
+
+func pages(t *testing.T) (all []page) {
+	t.Helper()
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == ".git" || d.Name() == "testdata"):
+			return fs.SkipDir
+		case strings.HasSuffix(path, ".md"):
+			all = append(all, readPage(t, path))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// anchors returns the fragments that the headings of a page can be reached by.
+func (p page) anchors() map[string]bool {
+	all := map[string]bool{}
+	for line := range strings.Lines(p.prose) {
+		heading := strings.TrimLeft(line, "#")
+		if heading == line || !strings.HasPrefix(heading, " ") {
+			continue
+		}
+		slug := strings.Map(func(r rune) rune {
+			switch {
+			case r == ' ':
+				return '-'
+			case r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r):
+				return unicode.ToLower(r)
+			}
+			return -1
+		}, strings.TrimSpace(heading))
+		all[slug] = true
+	}
+	return all
+}
+
+// TestLinksResolve: every relative link leads to a file, a directory or a heading that exists.
+func TestLinksResolve(t *testing.T) {
+	reached := map[string]bool{"README.md": true}
+	all := pages(t)
+	for _, p := range all {
+		for _, l := range p.links() {
+			if strings.Contains(l.target, "://") || strings.HasPrefix(l.target, "mailto:") {
+				continue
+			}
+			file, fragment, _ := strings.Cut(l.target, "#")
+			at := p.path
+			if file != "" {
+				at = filepath.Join(filepath.Dir(p.path), file)
+			}
+			if _, err := os.Stat(at); err != nil {
+				t.Errorf("%s: the link to %s leads nowhere", p.path, l.target)
+				continue
+			}
+			if at != p.path {
+				reached[at] = true
+			}
+			if fragment != "" && strings.HasSuffix(at, ".md") && !readPage(t, at).anchors()[fragment] {
+				t.Errorf("%s: the link to %s: no such heading", p.path, l.target)
+			}
+		}
+	}
+	for _, p := range all {
+		if !reached[p.path] {
+			t.Errorf("%s: no page links to it", p.path)
+		}
+	}
+}
+
+var namePattern = regexp.MustCompile("^`(?:[a-z]+\\.)?(?:[A-Z][A-Za-z]*\\.)?([A-Z][A-Za-z0-9]*)`$")
+
+// TestNamedCodeExists: a link whose text is a Go name, in backquotes, leads to the file that declares
+// it. So every test that a promise names exists, and every law among them is run.
+func TestNamedCodeExists(t *testing.T) {
+	laws := map[string]bool{}
+	for _, law := range gatetest.Laws() {
+		laws[law.Name] = true
+	}
+	for _, p := range pages(t) {
+		for _, l := range p.links() {
+			name := namePattern.FindStringSubmatch(l.text)
+			if name == nil || !strings.HasSuffix(l.target, ".go") {
+				continue
+			}
+			source, err := os.ReadFile(filepath.Join(filepath.Dir(p.path), l.target))
+			if err != nil {
+				t.Errorf("%s: %v", p.path, err)
+				continue
+			}
+			declared := regexp.MustCompile(`(?m)^(func|type|var|const|func \([^)]*\)) ` + name[1] + `\b`)
+			if !declared.Match(source) {
+				t.Errorf("%s: %s does not declare %s", p.path, l.target, name[1])
+			}
+			isLaw := strings.HasSuffix(l.target, "gatetest/suite.go") || strings.HasSuffix(l.target, "gatetest/scenarios.go")
+			if isLaw && name[1] != "TestStore" && !laws[name[1]] {
+				t.Errorf("%s: %s is none of the laws that gatetest runs", p.path, name[1])
+			}
+		}
+	}
+}
+
+// TestPromisesHaveTests: no promise of a README stands without a test.
+func TestPromisesHaveTests(t *testing.T) {
+	for path, heading := range map[string]string{"README.md": "## What it promises", "README.zh-CN.md": "## 承诺"} {
+		_, section, ok := strings.Cut(readPage(t, path).prose, heading+"\n")
+		if !ok {
+			t.Errorf("%s: no %q", path, heading)
+			continue
+		}
+		section, _, _ = strings.Cut(section, "\n## ")
+		promises := 0
+		for line := range strings.Lines(section) {
+			if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| promise") || strings.HasPrefix(line, "| 承诺") {
+				continue
+			}
+			promises++
+			if !strings.Contains(line, "`](") || !strings.Contains(line, ".go)") {
+				t.Errorf("%s: no test is named for the promise %s", path, strings.TrimSpace(line))
+			}
+		}
+		if promises < 10 {
+			t.Errorf("%s: only %d promises are read", path, promises)
+		}
+	}
+}
+
+// TestReadmeCommandsRunInCI, every one, word for word.
+func TestReadmeCommandsRunInCI(t *testing.T) {
+	ci, err := os.ReadFile(filepath.Join(".ci", "run"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var runs []string
+	for line := range strings.Lines(string(ci)) {
+		if line = strings.TrimSpace(line); line != "" && line[0] != '#' && !strings.HasPrefix(line, "step ") {
+			runs = append(runs, " "+line+" ")
+		}
+	}
+	commands := readPage(t, "README.md").commands()
+	if len(commands) < 4 {
+		t.Errorf("only %d commands are read: %q", len(commands), commands)
+	}
+	for _, command := range commands {
+		if !slices.ContainsFunc(runs, func(line string) bool { return strings.Contains(line, " "+command+" ") }) {
+			t.Errorf("README.md: .ci/run does not run %q", command)
+		}
+	}
+}
+
+// TestReadmesNameTheGoVersion that go.work asks for.
+func TestReadmesNameTheGoVersion(t *testing.T) {
+	work, err := os.ReadFile("go.work")
+	if err != nil {
+		t.Fatal(err)
+	}
+	version := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindSubmatch(work)
+	for _, path := range []string{"README.md", "README.zh-CN.md"} {
+		if p := readPage(t, path); version == nil || !strings.Contains(p.prose, fmt.Sprintf("Go %s ", version[1])) {
+			t.Errorf("%s does not say Go %s", path, version)
+		}
+	}
+}
+
+// TestReadmesAreEqual: the Chinese one has the commands, the programs, the outputs and the links of
+// the English one.
+func TestReadmesAreEqual(t *testing.T) {
+	english, chinese := readPage(t, "README.md"), readPage(t, "README.zh-CN.md")
+	if a, b := english.commands(), chinese.commands(); !slices.Equal(a, b) {
+		t.Errorf("the commands differ: %q, %q", a, b)
+	}
+	for _, language := range []string{"go", "text"} {
+		if a, b := english.in(language), chinese.in(language); !slices.Equal(a, b) {
+			t.Errorf("what is in %s fences differs: %q, %q", language, a, b)
+		}
+	}
+	targets := func(p page) (all []string) {
+		for _, l := range p.links() {
+			if !strings.HasPrefix(l.target, "README") && l.target[0] != '#' {
+				all = append(all, l.target)
+			}
+		}
+		return all
+	}
+	if a, b := targets(english), targets(chinese); !slices.Equal(a, b) {
+		t.Errorf("the links differ:\n%q\n%q", a, b)
+	}
+	count := func(p page, prefix string) (n int) {
+		for line := range strings.Lines(p.prose) {
+			if strings.HasPrefix(line, prefix) {
+				n++
+			}
+		}
+		return n
+	}
+	for _, prefix := range []string{"# ", "## ", "### ", "| ", "- "} {
+		if a, b := count(english, prefix), count(chinese, prefix); a != b {
+			t.Errorf("%d lines of one begin with %q, %d of the other", a, prefix, b)
+		}
+	}
+}
+
+// TestReadmeProgramsBuild, and the one whose output is shown prints it. They build in a module of
+// their own, as a reader's would.
+func TestReadmeProgramsBuild(t *testing.T) {
+	root, err := filepath.Abs(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		name = filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := func(args ...string) string {
+		t.Helper()
+		cmd := exec.Command("go", args...)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod", "GOPROXY=off")
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+		return string(out)
+	}
+	write("go.mod", fmt.Sprintf("module reader\n\ngo 1.26.0\n\nrequire %s v0.0.0\n\nreplace %[1]s => %s\n", modulePath, strconv.Quote(root)))
+	readme := readPage(t, "README.md")
+	programs := readme.in("go")
+	if len(programs) != 2 {
+		t.Fatalf("%d programs, want 2", len(programs))
+	}
+	for i, program := range programs {
+		if formatted, err := format.Source([]byte(program)); err != nil || string(formatted) != program {
+			t.Errorf("program %d is not what gofmt makes of it: %v", i+1, err)
+		}
+		write(fmt.Sprintf("p%d/main.go", i), program)
+	}
+	run("vet", "./...")
+	if got, want := run("run", "./p1"), readme.in("text"); !slices.Contains(want, got) {
+		t.Errorf("the program prints\n%s\nwhich no text fence of the README has: %q", got, want)
+	}
+}
+
+// TestWorkedExamples: the tables of docs/algorithms.md are what the memory store answers. A table
+// belongs to the last paragraph before it that begins with "Limit `".
+func TestWorkedExamples(t *testing.T) {
+	var limiter *slidegate.Limiter
+	var now time.Time
+	start := time.UnixMilli(1_757_750_400_000)
+	rows, examples := 0, 0
+	for line := range strings.Lines(readPage(t, filepath.Join("docs", "algorithms.md")).prose) {
+		if text, ok := strings.CutPrefix(line, "Limit `"); ok {
+			text, _, _ = strings.Cut(text, "`")
+			limit, err := slidegate.ParseLimit(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			store := memstore.New(memstore.WithClock(func() time.Time { return now }))
+			limiter = slidegate.MustNew(store, limit)
+			examples++
+		}
+		cells := strings.Split(line, "|")
+		if len(cells) < 8 || limiter == nil {
+			continue
+		}
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		at, err := time.ParseDuration(cells[1])
+		if err != nil {
+			continue // the head of the table
+		}
+		now = start.Add(at)
+		cost, err := strconv.ParseInt(cells[2], 10, 64)
+		if err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		d, err := limiter.TakeN(context.Background(), "a", cost)
+		if err != nil {
+			t.Fatal(err)
+		}
+		verdict := map[bool]string{true: "admitted", false: "refused"}[d.Allowed]
+		got := []string{verdict, strconv.FormatInt(d.Remaining(), 10), d.RetryAfter().String(), d.ResetAfter().String()}
+		if want := cells[3:7]; !slices.Equal(got, want) {
+			t.Errorf("at %s a cost of %d gets %q, the page says %q", at, cost, got, want)
+		}
+		rows++
+	}
+	if examples < 3 || rows < 12 {
+		t.Errorf("only %d examples with %d rows are read", examples, rows)
+	}
+}
+
+// TestHeaderExamples: docs/headers.md shows, for every format, the very fields of an admitted and of
+// a refused request.
+func TestHeaderExamples(t *testing.T) {
+	p := readPage(t, filepath.Join("docs", "headers.md"))
+	_, formats, _ := strings.Cut(p.whole, "\n## Formats\n")
+	for f := httpgate.Draft8; f <= httpgate.LegacyDelta; f++ {
+		_, section, _ := strings.Cut(formats, "\n### "+f.String()+"\n")
+		section, _, _ = strings.Cut(section, "\n### ")
+		for _, requests := range []int{4, 11} {
+			fields, body := answerTo(requests, f)
+			if !strings.Contains(section, "```http\n"+fields+"```\n") {
+				t.Errorf("docs/headers.md does not show what %s sends with request %d:\n%s", f, requests, fields)
+			}
+			if body != "" && !slices.Contains(p.in("json"), body+"\n") {
+				t.Errorf("docs/headers.md does not show the body of a refusal:\n%s", body)
+			}
+		}
+	}
+}
+
+// answerTo returns the fields and the body of the last of several requests at one instant, 1 s and
+// 200 ms after another.
+func answerTo(requests int, f httpgate.Format) (fields, body string) {
+	now := time.UnixMilli(1_796_032_800_000) // 2026-11-30T10:00:00Z
+	store := memstore.New(memstore.WithClock(func() time.Time { return now }))
+	limiter := slidegate.MustNew(store, slidegate.PerSecond(10).Named("burst"), slidegate.PerMinute(100).Named("sustained"))
+	gate := httpgate.MustNew(limiter, httpgate.Headers(f)).Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	var w *httptest.ResponseRecorder
+	ask := func() {
+		w = httptest.NewRecorder()
+		gate.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+	}
+	ask()
+	now = now.Add(1200 * time.Millisecond)
+	for range requests {
+		ask()
+	}
+	var b strings.Builder
+	for _, name := range []string{
+		"RateLimit", "RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset", "RateLimit-Policy",
+		"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "Retry-After",
+	} {
+		for _, value := range w.Header().Values(name) {
+			fmt.Fprintf(&b, "%s: %s\n", name, value)
+		}
+	}
+	return b.String(), w.Body.String()
+}
