@@ -650,37 +650,51 @@ func LimitersShareWhereIdentityIsEqual(t testing.TB, f Factory) {
 // QuotaMayChangeByAnyFactor under a name: what was stored while the quota was small is counted
 // together with units by the milliard, to the last one.
 func QuotaMayChangeByAnyFactor(t testing.TB, f Factory) {
-	const milliard = 1_000_000_000
 	for _, l := range []slidegate.Limit{slidegate.PerSecond(10).Named("n"), slidegate.PerHour(10).Counter().Named("n")} {
-		b := newBench(t, f, l)
-		l.Quota = slidegate.MaxQuota
-		large, err := b.With(l)
-		if err != nil {
-			t.Fatalf("With: %v", err)
+		for entries := range 5 {
+			changeQuota(t, f, l, entries)
 		}
-		want := int64(slidegate.MaxQuota)
-		charge := func(by *slidegate.Limiter, cost int64) {
-			d, err := by.TakeN(background, "a", cost)
-			if err != nil || !d.Allowed {
-				t.Fatalf("%s: TakeN(%d): %s, %v", l, cost, d, err)
-			}
-			want -= cost
+	}
+}
+
+// changeQuota charges a limit of ten so many times, raises its quota to the most and charges on.
+func changeQuota(t testing.TB, f Factory, l slidegate.Limit, entries int) {
+	const milliard = 1_000_000_000
+	b := newBench(t, f, l)
+	l.Quota = slidegate.MaxQuota
+	large, err := b.With(l)
+	if err != nil {
+		t.Fatalf("With: %v", err)
+	}
+	want := int64(slidegate.MaxQuota)
+	charge := func(by *slidegate.Limiter, cost int64) {
+		d, err := by.TakeN(background, "a", cost)
+		if err != nil || !d.Allowed {
+			t.Fatalf("%s: TakeN(%d): %s, %v", l, cost, d, err)
 		}
-		for range 4 {
-			charge(b.Limiter, 2)
-			b.clock.Advance(time.Millisecond)
-		}
-		for range 3 {
-			charge(large, 5*milliard)
-			charge(large, 7*milliard+1)
-			b.clock.Advance(time.Millisecond)
-		}
-		d, err := large.Peek(background, "a")
-		if err != nil || d.Remaining() != want {
-			t.Errorf("%s: %d left, want %d, %v", l, d.Remaining(), want, err)
-		}
-		if d := b.take("a", 1); d.Allowed || d.Remaining() != 0 {
-			t.Errorf("%s: with the small quota again: %s", l, d)
+		want -= cost
+	}
+	for range entries {
+		charge(b.Limiter, 2)
+		b.clock.Advance(time.Millisecond)
+	}
+	for range 3 {
+		charge(large, 5*milliard)
+		charge(large, 7*milliard+1)
+		b.clock.Advance(time.Millisecond)
+	}
+	// Still every unit counts; a window after the last small charge only the large ones do.
+	if d, err := large.Peek(background, "a"); err != nil || d.Remaining() != want {
+		t.Errorf("%s: %d left, want %d, %v", l, d.Remaining(), want, err)
+	}
+	if d := b.take("a", 1); d.Allowed || d.Remaining() != 0 {
+		t.Errorf("%s: with the small quota again: %s", l, d)
+	}
+	if l.Algorithm == slidegate.SlidingLog {
+		b.clock.Advance(l.Window - 3*time.Millisecond - time.Millisecond)
+		want += 2 * int64(entries)
+		if d, err := large.Peek(background, "a"); err != nil || d.Remaining() != want {
+			t.Errorf("%s: when the small charges have left: %d left, want %d, %v", l, d.Remaining(), want, err)
 		}
 	}
 }

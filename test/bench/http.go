@@ -72,6 +72,7 @@ func wrapGoLimiter(quota int64, window time.Duration, next http.Handler) (http.H
 }
 
 func wrapHTTPRate(quota int64, window time.Duration, next http.Handler) (http.Handler, func()) {
+	//lint:ignore SA1019 what most of its users have, and nothing stands in front of the benchmark
 	return httprate.LimitByIP(int(quota), window)(next), nothing
 }
 

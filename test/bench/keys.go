@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// A million keys are what the workloads of many keys draw from.
+// ManyKeys is how many keys the workloads of many keys draw from.
 const ManyKeys = 1_000_000
 
 func appendKey(b []byte, i int) []byte {

@@ -40,7 +40,7 @@ func OursOfThree() []Contender {
 		return func(quota int64, window time.Duration) []slidegate.Limit {
 			limits := make([]slidegate.Limit, len(counters))
 			for i, counter := range counters {
-				limits[i] = slidegate.Per(window<<i, quota).Named(string(rune('a' + i)))
+				limits[i] = slidegate.Per(window<<i, quota+int64(i)).Named(string(rune('a' + i)))
 				if counter {
 					limits[i] = limits[i].Counter()
 				}
