@@ -8,9 +8,9 @@ import (
 	"github.com/slidegate/slidegate/internal/window"
 )
 
-// A Decision is the answer to one request: a value that may be kept. With up to
-// three limits it allocates nothing. Its
-// waits are worked out when asked for, all from the one reading of the store's clock.
+// A Decision is the answer to one request: a value that may be kept, and that allocates nothing with
+// up to three limits. Its waits are worked out when asked for, all from the one reading of the
+// store's clock.
 type Decision struct {
 	// Allowed says whether the request was admitted; for a Peek, whether it would have been.
 	Allowed bool

@@ -449,3 +449,21 @@ func answerTo(requests int, f httpgate.Format) (fields, body string) {
 	}
 	return b.String(), w.Body.String()
 }
+
+// TestMetricsAreDocumented: docs/operations.md names the metrics that there are, and no others.
+func TestMetricsAreDocumented(t *testing.T) {
+	names := regexp.MustCompile(`\bslidegate_[a-z_]+`)
+	source, err := os.ReadFile(filepath.Join("cmd", "slidegate", "internal", "serve", "metrics.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := func(text string) []string {
+		all := names.FindAllString(text, -1)
+		slices.Sort(all)
+		return slices.Compact(all)
+	}
+	operations := readPage(t, filepath.Join("docs", "operations.md"))
+	if there, told := set(string(source)), set(operations.prose); len(there) == 0 || !slices.Equal(there, told) {
+		t.Errorf("the metrics are %q, docs/operations.md has %q", there, told)
+	}
+}

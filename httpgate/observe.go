@@ -95,7 +95,7 @@ func (q *quiet) recovered(l *slog.Logger) {
 
 func (q *quiet) ignored(l *slog.Logger) {
 	if q.ignoredHeaders.Add(1) == 1 {
-		l.Warn("httpgate: a request from a private address has a forwarding header that is not believed; if that is a proxy, all its clients count as one: see TrustProxies")
+		l.Warn("httpgate: a request from a private address has a forwarding header that is not believed; if that is a proxy, all its clients count as one: name it (TrustProxies, --trusted-proxies)")
 	}
 }
 

@@ -27,7 +27,7 @@ func Workloads() []Workload {
 	return []Workload{
 		{Name: "hot1", Quota: roomy, Window: time.Minute, Keys: Hot, Warm: 1000, Callers: 1, Calls: 200_000, Verdict: Allowed},
 		{Name: "hot2", Quota: roomy, Window: time.Minute, Keys: Hot, Warm: 1000, Callers: 2, Calls: 400_000, Verdict: Allowed},
-		{Name: "uniform", Quota: 1_000_000, Window: time.Minute, Keys: Uniform, Warm: 1, Callers: 1, Calls: 2_000_000, Verdict: Allowed},
+		{Name: "uniform", Quota: 1_000_000, Window: time.Minute, Keys: Uniform, Warm: 1, Callers: 1, Calls: 4_000_000, Verdict: Allowed},
 		{Name: "zipf100", Quota: 100, Window: time.Minute, Keys: Zipf, Warm: 1, Callers: 1, Calls: 2_000_000, Mixed: true},
 		{Name: "zipf1m", Quota: 1_000_000, Window: time.Minute, Keys: Zipf, Warm: 1, Callers: 1, Calls: 2_000_000, Mixed: true},
 		{Name: "denied1", Quota: 100, Window: time.Hour, Keys: Hot, Warm: 1000, Callers: 1, Calls: 200_000, Verdict: Denied},

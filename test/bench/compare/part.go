@@ -237,13 +237,14 @@ func (p *part) rivals(times map[string][]float64) (rivals [][]float64) {
 
 // report prints the table of a part and returns the number of targets that were missed.
 func (p *part) report(times map[string][]float64) (missed int) {
-	fmt.Printf("\n**%s**: %s\n\n| | median %s | least | ratio | target | |\n|---|--:|--:|--:|--:|---|\n", p.name, p.about, p.unit)
+	fmt.Printf("\n**%s**: %s\n\n| | median %s | least | ratio | of least | target | |\n|---|--:|--:|--:|--:|--:|---|\n", p.name, p.about, p.unit)
 	for _, r := range p.rows {
 		t := times[r.name]
-		value, ratio := median(t), "–"
+		value, ratio, ofLeast := median(t), "–", "–"
 		if r.against != "" {
 			value = medianRatio(t, times[r.against])
 			ratio = fmt.Sprintf("%.2f", value)
+			ofLeast = fmt.Sprintf("%.2f", slices.Min(t)/slices.Min(times[r.against]))
 		}
 		target, met := "–", ""
 		if most, ok := bench.Most(p.name, r.name); ok {
@@ -253,7 +254,7 @@ func (p *part) report(times map[string][]float64) (missed int) {
 				missed++
 			}
 		}
-		fmt.Printf("| %s | %.3g | %.3g | %s | %s | %s |\n", r.name, median(t), slices.Min(t), ratio, target, met)
+		fmt.Printf("| %s | %.3g | %.3g | %s | %s | %s | %s |\n", r.name, median(t), slices.Min(t), ratio, ofLeast, target, met)
 	}
 	return missed
 }
