@@ -78,7 +78,8 @@ func Unlimited() *Limiter {
 	return &Limiter{smallest: math.MaxInt64, waiting: new(atomic.Int64), waiters: MaxWaiters}
 }
 
-// Blocked returns a limiter that refuses everything, asks no store, and names no time to retry.
+// Blocked returns a limiter that refuses everything, a cost of 0 too, asks no store, and names no
+// time to retry.
 func Blocked() *Limiter {
 	l := Unlimited()
 	l.blocked = true
@@ -276,8 +277,7 @@ func (l *Limiter) WaitN(ctx context.Context, key string, cost int64) (Decision, 
 	if len(d.limits) == 0 {
 		return d, ErrBlocked
 	}
-	if l.waiting.Add(1) > l.waiters {
-		l.waiting.Add(-1)
+	if !l.enter() {
 		return d, fmt.Errorf("%w: %s", ErrTooManyWaiters, strconv.FormatInt(max(0, l.waiters), 10)+" may wait")
 	}
 	defer l.waiting.Add(-1)
@@ -291,9 +291,22 @@ func (l *Limiter) WaitN(ctx context.Context, key string, cost int64) (Decision, 
 	}
 }
 
+// enter counts one more waiter in, if there is room for it.
+func (l *Limiter) enter() bool {
+	for {
+		n := l.waiting.Load()
+		if n >= l.waiters {
+			return false
+		}
+		if l.waiting.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
 func sleep(ctx context.Context, d time.Duration) error {
 	if deadline, ok := ctx.Deadline(); ok {
-		if left := time.Until(deadline); left < d {
+		if left := time.Until(deadline); left <= d {
 			return &WaitError{Need: d, Left: max(0, left), err: context.DeadlineExceeded}
 		}
 	}
@@ -303,6 +316,6 @@ func sleep(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-timer.C:
-		return nil
+		return ctx.Err() // both may have come: who leaves is not charged
 	}
 }

@@ -489,3 +489,22 @@ func TestWaitEndsWithTheStore(t *testing.T) {
 		}
 	})
 }
+
+// TestAdmittedAtTheDeadlineIsTooLate: what would be admitted at the deadline itself is not admitted
+// before it, so it fails at once and charges nothing.
+func TestAdmittedAtTheDeadlineIsTooLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memstore.New()
+		defer s.Close()
+		l := slidegate.MustNew(s, slidegate.PerSecond(1))
+		if _, err := l.Allow(context.Background(), "a"); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		var early *slidegate.WaitError
+		if _, err := l.Wait(ctx, "a"); !errors.As(err, &early) {
+			t.Errorf("waiting until the deadline: %v", err)
+		}
+	})
+}

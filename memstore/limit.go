@@ -168,28 +168,25 @@ func (sh *shard) refundCounter(st *state, l *limit, start, cost int64) (left boo
 	return c.Prev > 0 || c.Cur > 0
 }
 
-// dropBy returns a time by which a state has stopped to matter, soon after its reset runs out.
-func (sh *shard) dropBy(st *state, span int64, counter bool) int64 {
+// resetAt returns the very millisecond at which a limit is completely full again, if nothing else
+// is charged: from then on its state does not matter.
+func (sh *shard) resetAt(st *state, span int64, counter bool) int64 {
 	if !counter {
 		return st.at + span
 	}
-	if c := sh.load(st); c.Cur == 0 {
-		return st.at + span
-	}
-	return st.at + 2*span
+	return st.at + sh.load(st).WaitUntil(st.at, span, 0)
 }
 
-// resetAt returns the very millisecond at which a state is completely full again, and its units.
-func (sh *shard) resetAt(st *state, now, span int64, counter bool) (at, units int64) {
+// used returns the units of a state at now.
+func (sh *shard) used(st *state, now, span int64, counter bool) int64 {
 	if counter {
-		c := sh.load(st).Roll(now, span)
-		return now + c.WaitUntil(now, span, 0), c.Used(now, span)
+		return sh.load(st).Roll(now, span).Used(now, span)
 	}
 	if st.word&spilled == 0 {
-		return st.at + span, int64(st.word)
+		return int64(st.word)
 	}
 	log := sh.rings.at(st.word)
-	return st.at + span, log.total - log.before
+	return log.total - log.before
 }
 
 // release gives back what a state holds outside of it.

@@ -153,6 +153,7 @@ func (p *plan) take(pr print, sh *shard, cost int64, answer *slidegate.Answer) e
 		i := sh.find(pr)
 		if i < 0 && s.closed.Load() {
 			sh.mu.Unlock()
+			*answer = slidegate.Answer{Now: answer.Now}
 			return errClosed
 		}
 		if !p.decide(sh, i, cost, answer, &found) || cost == 0 {
@@ -177,11 +178,15 @@ func (p *plan) take(pr print, sh *shard, cost int64, answer *slidegate.Answer) e
 
 // reserve counts one more key in, if there is room for it.
 func (s *Store) reserve() bool {
-	if s.keys.Add(1) <= s.maxKeys {
-		return true
+	for {
+		n := s.keys.Load()
+		if n >= s.maxKeys {
+			return false
+		}
+		if s.keys.CompareAndSwap(n, n+1) {
+			return true
+		}
 	}
-	s.keys.Add(-1)
-	return false
 }
 
 // decide reads every limit and tells whether all have room.
@@ -212,16 +217,20 @@ func (p *plan) chargeAll(sh *shard, pr print, i int, answer *slidegate.Answer, c
 		return 0, false
 	}
 	due = sh.nextDue.Load()
+	isNew := i < 0
 	for j := range p.limits {
 		if found[j].st == nil {
 			l := &p.limits[j]
 			var st state
 			st, answer.Readings[j] = sh.open(l, answer.Now, cost)
-			due = min(due, sh.dropBy(&st, l.span, l.counter))
+			due = min(due, sh.resetAt(&st, l.span, l.counter))
 			i = sh.add(pr, i, st)
 		}
 	}
 	sh.nextDue.Store(due)
+	if isNew {
+		sh.renote(i, answer.Now, p.store.kinds())
+	}
 	return due, true
 }
 
@@ -279,18 +288,35 @@ func (p *plan) edit(key string, f func(sh *shard, st *state, j int, now int64) (
 	sh := s.shard(pr)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	now := s.now()
+	now, i := s.now(), sh.find(pr)
+	if i < 0 {
+		return nil
+	}
 	for j := range p.limits {
-		i := sh.find(pr)
 		st := sh.state(i, &p.limits[j])
 		if st == nil || f(sh, st, j, now) {
 			continue
 		}
 		if sh.close(i, &p.limits[j]) {
-			s.keys.Add(-1)
+			s.removed(sh)
+			return nil
 		}
 	}
+	// The key may be idle sooner now than a sweep expects.
+	kinds := s.kinds()
+	sh.nextDue.Store(min(sh.nextDue.Load(), sh.due(&sh.slots[i], kinds)))
+	sh.renote(i, now, kinds)
 	return nil
+}
+
+// removed counts a key out that was in sh. What became empty keeps no large table, and no timer.
+func (s *Store) removed(sh *shard) {
+	if sh.keys == 0 && len(sh.slots) > minSlots {
+		sh.shrink(nil)
+	}
+	if s.keys.Add(-1) == 0 {
+		s.disarm()
+	}
 }
 
 // close removes a limit's state from the slot at position i, and tells whether the key went too.

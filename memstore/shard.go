@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"sort"
 	"sync"
 	"sync/atomic"
 )
@@ -124,7 +125,9 @@ func (sh *shard) remove(i int) {
 		}
 	}
 	sh.slots[i] = slot{}
-	sh.keys--
+	if sh.keys--; sh.keys == 0 {
+		sh.nextDue.Store(math.MaxInt64)
+	}
 }
 
 // states calls f for every state of a slot, until it returns false.
@@ -148,12 +151,12 @@ func (sh *shard) forget(i int, kinds []kind) {
 	sh.remove(i)
 }
 
-// due is the latest dropBy of a slot's states.
+// due returns when a key is idle: the latest resetAt of its states.
 func (sh *shard) due(s *slot, kinds []kind) int64 {
 	latest := int64(math.MinInt64)
 	sh.states(s, func(st *state) bool {
 		k := kinds[st.limit]
-		latest = max(latest, sh.dropBy(st, k.span, k.counter))
+		latest = max(latest, sh.resetAt(st, k.span, k.counter))
 		return true
 	})
 	return latest
@@ -161,7 +164,7 @@ func (sh *shard) due(s *slot, kinds []kind) int64 {
 
 // sweep drops the keys whose states have all stopped to matter and returns their number.
 func (sh *shard) sweep(now int64, kinds []kind) (dropped int) {
-	if sh.keys == 0 || sh.nextDue.Load() > now {
+	if sh.nextDue.Load() > now {
 		return 0
 	}
 	next := int64(math.MaxInt64)
@@ -227,24 +230,28 @@ func (sh *shard) rebuild(kinds []kind) {
 }
 
 // evict forgets the key that would be idle soonest, of several the one with the fewest units
-// used, and tells whether there was one. It may be idle already.
-func (sh *shard) evict(now int64, kinds []kind) bool {
+// used, and tells whether there was one and whether it still counted.
+func (sh *shard) evict(now int64, kinds []kind) (gone, counted bool) {
 	for range 2 {
-		for n := len(sh.soonest); n > 0; n-- {
-			c := sh.soonest[n-1]
-			sh.soonest = sh.soonest[:n-1]
+		for len(sh.soonest) > 0 {
+			last := len(sh.soonest) - 1
+			c := sh.soonest[last]
+			sh.soonest = sh.soonest[:last]
 			i := sh.find(c.print)
 			if i < 0 {
 				continue
 			}
-			if at, units := sh.idleAt(&sh.slots[i], now, kinds); at == c.at && units == c.units {
-				sh.forget(i, kinds)
-				return true
+			at, units := sh.idleAt(&sh.slots[i], now, kinds)
+			if at > c.at || units > c.units {
+				sh.note(candidate{c.print, at, units}) // charged since: its turn may come later
+				continue
 			}
+			sh.forget(i, kinds)
+			return true, at > now
 		}
 		sh.rank(now, kinds)
 	}
-	return false
+	return false, false
 }
 
 // idleAt returns when a key would be idle, and the units it uses until then.
@@ -252,17 +259,43 @@ func (sh *shard) idleAt(s *slot, now int64, kinds []kind) (at, units int64) {
 	at = math.MinInt64
 	sh.states(s, func(st *state) bool {
 		k := kinds[st.limit]
-		t, u := sh.resetAt(st, now, k.span, k.counter)
-		at, units = max(at, t), units+u
+		at = max(at, sh.resetAt(st, k.span, k.counter))
+		units += sh.used(st, now, k.span, k.counter)
 		return true
 	})
 	return at, units
 }
 
+// note adds a key that is new, or idle sooner or later than before, to the candidates if it
+// belongs there, so that no key that is not noted would be idle sooner than one that is.
+func (sh *shard) note(c candidate) {
+	n := len(sh.soonest)
+	if n == 0 || !c.before(sh.soonest[0]) {
+		return
+	}
+	i := sort.Search(n, func(i int) bool { return !c.before(sh.soonest[i]) })
+	sh.soonest = slices.Insert(sh.soonest, i, c)
+	if n >= 2*sh.candidates() {
+		sh.soonest = slices.Delete(sh.soonest, 0, n-sh.candidates()) // the latest
+	}
+}
+
+// renote notes the key at position i as it stands, where there are candidates.
+func (sh *shard) renote(i int, now int64, kinds []kind) {
+	if len(sh.soonest) > 0 {
+		s := &sh.slots[i]
+		at, units := sh.idleAt(s, now, kinds)
+		sh.note(candidate{s.print, at, units})
+	}
+}
+
+// candidates is how many keys rank notes.
+func (sh *shard) candidates() int { return max(1, sh.keys/32) }
+
 // rank notes the keys that would be idle soonest: a part of the shard at a time, so that an
 // eviction looks at a few dozen keys on average and never at all of them.
 func (sh *shard) rank(now int64, kinds []kind) {
-	most := max(1, sh.keys/32)
+	most := sh.candidates()
 	top := sh.soonest[:0] // a heap: the latest of the soonest at its root
 	for i := range sh.slots {
 		s := &sh.slots[i]

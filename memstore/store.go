@@ -30,8 +30,10 @@ type Store struct {
 	closed atomic.Bool
 
 	evicted, refused, swept atomic.Uint64
-	cleared                 atomic.Int64 // when a full store was last swept, in milliseconds
 	warned                  atomic.Int64 // when the logger last heard, in milliseconds
+
+	clearing sync.Mutex
+	cleared  int64 // under clearing: when a full store was last swept, in milliseconds
 
 	identities struct {
 		sync.Mutex
@@ -72,7 +74,7 @@ func New(options ...Option) *Store {
 	s.identities.ids = map[identity]uint32{}
 	s.identities.kinds.Store(new([]kind))
 	s.timer.at.Store(math.MaxInt64)
-	s.cleared.Store(math.MinInt64)
+	s.cleared = math.MinInt64
 	s.warned.Store(math.MinInt64 / 2)
 	return s
 }
@@ -132,6 +134,7 @@ func (s *Store) print(key string) print {
 
 func (s *Store) shard(p print) *shard { return &s.shards[p.high>>s.shift] }
 
+// kinds is read under the lock of the shard it is used on: what lies there was bound before.
 func (s *Store) kinds() []kind { return *s.identities.kinds.Load() }
 
 // Len returns the number of keys held: those that count, and those whose windows are over and that
@@ -154,19 +157,19 @@ func (s *Store) Stats() Stats {
 // Sweep drops every key whose windows are all over by the store's clock and returns how many
 // they were. A store on the process clock sweeps by itself; one with an injected clock is told to.
 func (s *Store) Sweep() int {
-	now, kinds, dropped := s.now(), s.kinds(), 0
+	now, dropped := s.now(), 0
 	for i := range s.shards {
-		dropped += s.sweepShard(&s.shards[i], now, kinds)
+		dropped += s.sweepShard(&s.shards[i], now)
 	}
 	return dropped
 }
 
-func (s *Store) sweepShard(sh *shard, now int64, kinds []kind) int {
+func (s *Store) sweepShard(sh *shard, now int64) int {
 	if sh.nextDue.Load() > now {
 		return 0
 	}
 	sh.mu.Lock()
-	dropped := sh.sweep(now, kinds)
+	dropped := sh.sweep(now, s.kinds())
 	sh.mu.Unlock()
 	s.keys.Add(int64(-dropped))
 	s.swept.Add(uint64(dropped))
@@ -224,9 +227,24 @@ func (s *Store) arm(now, due int64) {
 	}
 }
 
+// disarm stops the timer of a store that has become empty. A key that comes meanwhile either sees
+// the timer off, or is seen here.
+func (s *Store) disarm() {
+	s.timer.Lock()
+	defer s.timer.Unlock()
+	at := s.timer.at.Swap(math.MaxInt64)
+	if s.keys.Load() > 0 {
+		s.timer.at.Store(at)
+	} else if s.timer.t != nil {
+		s.timer.t.Stop()
+	}
+}
+
 // tick sweeps and sets the timer for the next key that will be over.
 func (s *Store) tick() {
+	s.timer.Lock()
 	s.timer.at.Store(math.MaxInt64)
+	s.timer.Unlock()
 	s.Sweep()
 	next := int64(math.MaxInt64)
 	for i := range s.shards {
@@ -240,36 +258,55 @@ func (s *Store) tick() {
 // makeRoom is called when a new key finds the store full. It drops what is idle, anywhere; if
 // nothing is, it evicts, from the new key's own shard if it can. It tells whether there is room.
 func (s *Store) makeRoom(sh *shard) bool {
-	now, kinds := s.now(), s.kinds()
-	defer s.warn(now)
-	// What is idle at a millisecond is dropped by one sweep: no key charged since is idle yet.
-	if s.cleared.Swap(now) != now && s.Sweep() > 0 {
+	now := s.now()
+	if s.clear(now) {
 		return true
 	}
+	defer s.warn(now)
 	if s.refuse {
 		s.refused.Add(1)
 		return false
 	}
-	if s.evictFrom(sh, now, kinds) {
+	if s.evictFrom(sh, now) {
 		return true
 	}
 	for i := range s.shards {
-		if s.evictFrom(&s.shards[i], now, kinds) {
+		if s.evictFrom(&s.shards[i], now) {
 			return true
 		}
 	}
 	return true // others have made room since
 }
 
-func (s *Store) evictFrom(sh *shard, now int64, kinds []kind) bool {
-	sh.mu.Lock()
-	evicted := sh.evict(now, kinds)
-	sh.mu.Unlock()
-	if evicted {
-		s.keys.Add(-1)
-		s.evicted.Add(1)
+// clear tells whether there is room once what is idle is dropped. Callers that come meanwhile wait
+// for it, or they would evict while idle keys are held.
+func (s *Store) clear(now int64) bool {
+	s.clearing.Lock()
+	defer s.clearing.Unlock()
+	if s.keys.Load() < s.maxKeys {
+		return true
 	}
-	return evicted
+	if s.cleared == now { // no key charged since is idle yet
+		return false
+	}
+	s.cleared = now
+	return s.Sweep() > 0
+}
+
+func (s *Store) evictFrom(sh *shard, now int64) bool {
+	sh.mu.Lock()
+	gone, counted := sh.evict(now, s.kinds())
+	sh.mu.Unlock()
+	if !gone {
+		return false
+	}
+	s.keys.Add(-1)
+	if counted {
+		s.evicted.Add(1)
+	} else {
+		s.swept.Add(1)
+	}
+	return true
 }
 
 // warn tells the logger that the store is full, at most once a minute.

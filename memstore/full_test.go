@@ -1,0 +1,196 @@
+package memstore
+
+import (
+	"errors"
+	"math"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/slidegate/slidegate"
+)
+
+// TestEvictionKnowsALimitBoundMeanwhile: a limiter that is made while a full store makes room is
+// one that the eviction can look up.
+func TestEvictionKnowsALimitBoundMeanwhile(t *testing.T) {
+	var s *Store
+	calls := -1 // counted from 0 once the store is full
+	s = New(WithMaxKeys(1), WithClock(func() time.Time {
+		if calls >= 0 {
+			calls++
+		}
+		if calls == 3 { // the sweep of a full store reads the clock, with no shard's lock held
+			calls = -1
+			slidegate.MustNew(s, slidegate.PerSecond(2)).Allow(ctx, "a")
+		}
+		return time.UnixMilli(0)
+	}))
+	lim := slidegate.MustNew(s, slidegate.PerHour(1))
+	lim.Allow(ctx, "a")
+	calls = 0
+	if ok, err := lim.Allow(ctx, "b"); !ok || err != nil || calls != -1 {
+		t.Errorf("%v, %v, %d", ok, err, calls)
+	}
+}
+
+// TestDecayingCountersStayRanked: a counter's units fall with time, and that alone ranks nobody anew.
+func TestDecayingCountersStayRanked(t *testing.T) {
+	now := int64(0)
+	s := New(at(&now), WithMaxKeys(4096))
+	lim := slidegate.MustNew(s, slidegate.Per(time.Hour, 1e9).Counter())
+	for i := range 4096 {
+		lim.TakeN(ctx, "fill"+strconv.Itoa(i), int64(10_000_000+i*400))
+	}
+	now = 3_660_000
+	lim.Allow(ctx, "first") // ranks the keys
+	sh := &s.shards[0]
+	for i := range 50 {
+		now++
+		before := len(sh.soonest)
+		lim.Allow(ctx, "new"+strconv.Itoa(i))
+		if after := len(sh.soonest); after != before-1 {
+			t.Fatalf("eviction %d: %d candidates became %d, want one fewer", i, before, after)
+		}
+	}
+}
+
+// TestEmptiedStoreHasNoTimer: also where a reset, not a sweep, took the last key.
+func TestEmptiedStoreHasNoTimer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New()
+		lim := slidegate.MustNew(s, slidegate.PerMinute(1))
+		d, _ := lim.Take(ctx, "a")
+		if err := lim.Refund(ctx, &d); err != nil {
+			t.Error(err)
+		}
+		lim.Allow(ctx, "a")
+		if err := lim.Reset(ctx, "a"); err != nil {
+			t.Error(err)
+		}
+		if s.timer.at.Load() != math.MaxInt64 || s.Len() != 0 {
+			t.Error("the timer is on in an empty store")
+		}
+		lim.Allow(ctx, "b")
+		<-time.After(62 * time.Second)
+		synctest.Wait()
+		if s.Len() != 0 || s.timer.at.Load() != math.MaxInt64 {
+			t.Errorf("%d keys: the timer did not come back for them", s.Len())
+		}
+		s.Close()
+	})
+}
+
+// TestAKeyThatCameLaterGoesSooner: who is evicted is judged among all keys, not among those that
+// were there when they were last ranked.
+func TestAKeyThatCameLaterGoesSooner(t *testing.T) {
+	now := int64(0)
+	s := New(at(&now), WithMaxKeys(100))
+	minute, hour := slidegate.MustNew(s, slidegate.PerMinute(1)), slidegate.MustNew(s, slidegate.PerHour(1))
+	for i := range 101 { // the last evicts hour 0
+		now++
+		hour.Allow(ctx, "hour "+strconv.Itoa(i))
+	}
+	now++
+	minute.Allow(ctx, "minute") // evicts hour 1
+	now++
+	hour.Allow(ctx, "hour 101") // has to evict the minute
+	if d, _ := hour.Peek(ctx, "hour 2"); d.Allowed {
+		t.Error("hour 2 went, though minute would be idle an hour sooner")
+	}
+}
+
+// TestIdleToTheMillisecond: a counter is idle when its reset has run out, and so is a key whose newest
+// charge was given back; both make room where nothing that counts may go.
+func TestIdleToTheMillisecond(t *testing.T) {
+	now := int64(0)
+	s := New(at(&now), WithMaxKeys(1), RefuseNewKeys())
+	counter := slidegate.MustNew(s, slidegate.PerMinute(1).Counter())
+	counter.Allow(ctx, "a")
+	now = 60_000
+	if ok, err := counter.Allow(ctx, "b"); ok || err == nil {
+		t.Error("room was made of a key that counts")
+	}
+	now = 60_001
+	if ok, err := counter.Allow(ctx, "b"); !ok {
+		t.Error(err)
+	}
+	s = New(at(&now), WithMaxKeys(1), RefuseNewKeys())
+	lim := slidegate.MustNew(s, slidegate.PerSecond(2))
+	lim.Allow(ctx, "a")
+	now += 900
+	d, _ := lim.Take(ctx, "a")
+	now += 100
+	s.Sweep()
+	if err := lim.Refund(ctx, &d); err != nil {
+		t.Error(err)
+	}
+	now++
+	if ok, err := lim.Allow(ctx, "b"); !ok {
+		t.Error(err)
+	}
+}
+
+// TestNobodyIsRefusedDuringASweep: while one caller drops what is idle, others wait for that.
+func TestNobodyIsRefusedDuringASweep(t *testing.T) {
+	now := int64(0)
+	s := New(at(&now), WithMaxKeys(50_000), RefuseNewKeys())
+	lim := slidegate.MustNew(s, slidegate.PerSecond(1))
+	for i := range 50_000 {
+		lim.Allow(ctx, strconv.Itoa(i))
+	}
+	now = 1000
+	var wg sync.WaitGroup
+	for g := range 64 {
+		wg.Go(func() {
+			if _, err := lim.Allow(ctx, "new"+strconv.Itoa(g)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// TestLenNeverExceedsTheCap, not for a moment.
+func TestLenNeverExceedsTheCap(t *testing.T) {
+	s := New(WithMaxKeys(100))
+	defer s.Close()
+	lim := slidegate.MustNew(s, slidegate.PerHour(1))
+	var done atomic.Bool
+	var wg sync.WaitGroup
+	for g := range 4 {
+		wg.Go(func() {
+			for i := range 20_000 {
+				lim.Allow(ctx, strconv.Itoa(g)+"-"+strconv.Itoa(i))
+			}
+			done.Store(true)
+		})
+	}
+	for !done.Load() {
+		if n := s.Len(); n > 100 {
+			t.Errorf("%d keys, the cap is 100", n)
+			break
+		}
+	}
+	wg.Wait()
+}
+
+// TestClosedMidTakeIsNotAdmitted: what was found before room was made is no answer after Close.
+func TestClosedMidTakeIsNotAdmitted(t *testing.T) {
+	var s *Store
+	var calls atomic.Int64
+	s = New(WithMaxKeys(1), WithClock(func() time.Time {
+		if calls.Add(1) == 3 {
+			s.Close()
+		}
+		return time.UnixMilli(0)
+	}))
+	lim := slidegate.MustNew(s, slidegate.PerHour(1))
+	lim.Allow(ctx, "a")
+	calls.Store(1)
+	if ok, err := lim.Allow(ctx, "b"); ok || !errors.Is(err, slidegate.ErrUnavailable) {
+		t.Error(ok, err)
+	}
+}
