@@ -178,12 +178,13 @@ func (d *Decision) Binding() State {
 
 // BindingIndex returns the index of the limit that Binding describes, -1 if there is none.
 func (d *Decision) BindingIndex() int {
-	switch len(d.limits) {
-	case 0:
-		return -1
-	case 1:
-		return 0
+	if n := len(d.limits); n <= 1 {
+		return n - 1
 	}
+	return d.bindingOfSeveral()
+}
+
+func (d *Decision) bindingOfSeveral() int {
 	best := 0
 	for i := 1; i < len(d.limits); i++ {
 		if d.binds(i, best) {

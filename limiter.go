@@ -132,8 +132,9 @@ func (l *Limiter) Allow(ctx context.Context, key string) (bool, error) {
 }
 
 // Take decides a request of cost 1. See [Limiter.TakeN].
-func (l *Limiter) Take(ctx context.Context, key string) (Decision, error) {
-	return l.TakeN(ctx, key, 1)
+func (l *Limiter) Take(ctx context.Context, key string) (d Decision, err error) {
+	err = l.take(ctx, &d, key, 1)
+	return d, err
 }
 
 // TakeN decides a request that spends cost units of key: admitted and charged in every limit, or
@@ -144,25 +145,31 @@ func (l *Limiter) Take(ctx context.Context, key string) (Decision, error) {
 // wraps [ErrUnavailable] if the store could not be asked; nothing was decided then. The context
 // bounds the call of a store that does I/O; the memory store never blocks and does not look at it.
 func (l *Limiter) TakeN(ctx context.Context, key string, cost int64) (d Decision, err error) {
+	err = l.take(ctx, &d, key, cost)
+	return d, err
+}
+
+// take fills a Decision in place, so that Take and TakeN are inlined and it is copied once.
+func (l *Limiter) take(ctx context.Context, d *Decision, key string, cost int64) (err error) {
 	d.key, d.Cost = key, cost
 	if key == "" || uint64(cost) > uint64(l.smallest) {
-		return d, l.badRequest(key, cost)
+		return l.badRequest(key, cost)
 	}
 	d.limits = l.limits
 	if l.quick != nil && len(l.limits) == 1 {
 		d.Allowed, d.now, d.readings[0], err = l.quick.TakeOne(ctx, key, cost)
 	} else if l.plan != nil {
-		err = l.takeAll(ctx, &d)
+		err = l.takeAll(ctx, d)
 	} else {
 		d.Allowed = !l.blocked
-		return d, nil
+		return nil
 	}
 	if err != nil {
 		d.Allowed, d.limits = false, nil
-		return d, err
+		return err
 	}
 	d.charged = d.Allowed && cost > 0
-	return d, nil
+	return nil
 }
 
 // takeAll asks a plan of several limits.

@@ -82,24 +82,71 @@ func (p *plan) Allow(_ context.Context, key string, cost int64) (bool, error) {
 	if len(p.limits) == 1 {
 		sh.mu.Lock()
 		if st := sh.state(sh.find(pr), l); st != nil {
-			allowed := sh.admit(st, l, s.now(), cost)
+			_, allowed := sh.admit(st, l, s.now(), cost)
 			sh.mu.Unlock()
 			return allowed, nil
 		}
 		sh.mu.Unlock()
 	}
-	var answer slidegate.Answer
-	err := p.take(pr, sh, cost, &answer)
-	return answer.Allowed, err
+	allowed, _, _, err := p.takeNew(pr, sh, cost)
+	return allowed, err
 }
 
-// admit charges a limit that has room, and tells whether it had.
-func (sh *shard) admit(st *state, l *limit, now, cost int64) bool {
+// admit decides a request and charges it if there is room.
+func (sh *shard) admit(st *state, l *limit, now, cost int64) (r slidegate.Reading, room bool) {
+	if r, room, done := sh.quick(st, l, now, cost); done {
+		return r, room
+	}
 	r, live, room := sh.read(st, l, now, cost)
 	if room && cost > 0 {
-		sh.charge(st, l, now, cost, r, live)
+		r = sh.charge(st, l, now, cost, r, live)
 	}
-	return room
+	return r, room
+}
+
+// quick is admit for the usual case, in few steps: a counter in the window that it is in already, and a
+// log of which nothing has left. Where that is not so it changes nothing and is not done.
+func (sh *shard) quick(st *state, l *limit, now, cost int64) (r slidegate.Reading, room, done bool) {
+	if cost < 1 {
+		return r, false, false
+	}
+	if !l.counter {
+		return sh.quickLog(st, l, now, cost)
+	}
+	if st.word&spilled != 0 || now >= st.at+l.span {
+		return r, false, false
+	}
+	r = slidegate.Reading{At: st.at, Units: int64(st.word & countMask), Back: int64(st.word >> counted)}
+	if r.Units+cost > l.quota {
+		return r, false, true
+	}
+	if used := r.Units + cost; used+r.Back > l.quota || used > countMask {
+		return r, false, false // it takes weighing, or a pair
+	}
+	st.word += uint64(cost)
+	r.Units += cost
+	return r, true, true
+}
+
+func (sh *shard) quickLog(st *state, l *limit, now, cost int64) (r slidegate.Reading, room, done bool) {
+	if st.word&spilled == 0 {
+		return r, false, false
+	}
+	log := sh.rings.at(st.word)
+	if log.n == 0 || !window.Counts(log.oldest, now, l.span) {
+		return r, false, false
+	}
+	r = slidegate.Reading{At: st.at, Units: log.total - log.before}
+	switch need := r.Units + cost - l.quota; {
+	case need == 1:
+		r.Back = log.oldest // an entry has one unit at least
+		return r, false, true
+	case need > 1, st.at < now || l.resolution > 1 || log.shift == 0 && l.wide:
+		return r, false, false
+	}
+	log.add(cost, st.at)
+	r.Units += cost
+	return r, true, true
 }
 
 // TakeOne implements [slidegate.QuickPlan].
@@ -108,13 +155,10 @@ func (p *plan) TakeOne(_ context.Context, key string, cost int64) (allowed bool,
 	pr := s.print(key)
 	sh := s.shard(pr)
 	sh.mu.Lock()
+	st := sh.state(sh.find(pr), l)
 	now = s.now()
-	i := sh.find(pr)
-	if st := sh.state(i, l); st != nil {
-		var live int
-		if r, live, allowed = sh.read(st, l, now, cost); allowed && cost > 0 {
-			r = sh.charge(st, l, now, cost, r, live)
-		}
+	if st != nil {
+		r, allowed = sh.admit(st, l, now, cost)
 		sh.mu.Unlock()
 		return allowed, now, r, nil
 	}
@@ -122,7 +166,10 @@ func (p *plan) TakeOne(_ context.Context, key string, cost int64) (allowed bool,
 	return p.takeNew(pr, sh, cost)
 }
 
-// takeNew is TakeOne for a key without a state of the limit.
+// takeNew is TakeOne for a key without a state of the limit. It is kept out of its callers, whose
+// frames would have to hold an Answer.
+//
+//go:noinline
 func (p *plan) takeNew(pr print, sh *shard, cost int64) (allowed bool, now int64, r slidegate.Reading, err error) {
 	var answer slidegate.Answer
 	err = p.take(pr, sh, cost, &answer)
