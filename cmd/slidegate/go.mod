@@ -3,6 +3,7 @@ module github.com/slidegate/slidegate/cmd/slidegate
 go 1.26.0
 
 require (
+	github.com/coder/websocket v1.8.15
 	github.com/prometheus/client_golang v1.25.0
 	github.com/schollz/progressbar/v3 v3.19.1
 	github.com/slidegate/slidegate v0.0.0

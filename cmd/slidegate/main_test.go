@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -15,6 +16,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -41,13 +43,19 @@ func TestMain(m *testing.M) {
 	}())
 }
 
+// environ is the environment without variables of ours, and env.
+func environ(env []string) []string {
+	ours := func(setting string) bool { return strings.HasPrefix(setting, "SLIDEGATE_") }
+	return append(slices.DeleteFunc(os.Environ(), ours), env...)
+}
+
 // cli runs the command to its end.
 func cli(t *testing.T, env []string, args ...string) (stdout, stderr string, status int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, binary, args...)
-	cmd.Env = append(os.Environ(), env...)
+	cmd.Env = environ(env)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err := cmd.Run()
@@ -80,7 +88,7 @@ func start(t *testing.T, env []string, args ...string) *running {
 	t.Helper()
 	r := &running{t: t, read: make(chan struct{})}
 	r.cmd = exec.Command(binary, append([]string{"serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"}, args...)...)
-	r.cmd.Env = append(os.Environ(), env...)
+	r.cmd.Env = environ(env)
 	pipe, err := r.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -93,17 +101,9 @@ func start(t *testing.T, env []string, args ...string) *running {
 		defer close(r.read)
 		lines := bufio.NewScanner(pipe)
 		for lines.Scan() {
-			line := lines.Text()
-			r.mu.Lock()
-			r.stderr.WriteString(line + "\n")
-			if at, ok := strings.CutPrefix(line, "slidegate: listening on "); ok {
-				r.url = at
-			}
-			if at, ok := strings.CutPrefix(line, "  admin     "); ok {
-				r.admin = strings.TrimSuffix(strings.Fields(at)[0], "/healthz")
+			if r.hear(lines.Text()) {
 				close(ready)
 			}
-			r.mu.Unlock()
 		}
 	}()
 	t.Cleanup(func() {
@@ -119,6 +119,45 @@ func start(t *testing.T, env []string, args ...string) *running {
 		t.Fatalf("the server does not listen: %s", r.said())
 	}
 	return r
+}
+
+// hear keeps a line of stderr and tells whether the server's addresses are known with it.
+func (r *running) hear(line string) (ready bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stderr.WriteString(line + "\n")
+	admin := ""
+	if at, ok := strings.CutPrefix(line, "slidegate: listening on "); ok {
+		r.url = at
+	} else if at, ok := strings.CutPrefix(line, "  admin     "); ok {
+		admin = at
+	} else if object := (struct{ Msg, URL, Admin string }{}); json.Unmarshal([]byte(line), &object) == nil && object.Msg == "listening" {
+		r.url, admin = object.URL, object.Admin
+	}
+	if admin != "" {
+		r.admin = strings.TrimSuffix(strings.Fields(admin)[0], "/healthz")
+	}
+	return admin != ""
+}
+
+// end waits until the process has ended by itself and returns its status, -1 if a signal ended it.
+func (r *running) end() int {
+	r.t.Helper()
+	select {
+	case <-r.read:
+	case <-time.After(30 * time.Second):
+		r.t.Fatalf("the server does not end: %s", r.said())
+	}
+	r.cmd.Wait()
+	return r.cmd.ProcessState.ExitCode()
+}
+
+// terminate sends SIGTERM.
+func (r *running) terminate() {
+	r.t.Helper()
+	if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		r.t.Fatal(err)
+	}
 }
 
 func fetch(t *testing.T, client *http.Client, method, url string, headers ...string) (*http.Response, string) {
@@ -207,20 +246,41 @@ func TestBadUsage(t *testing.T) {
 		{`key "cookie": part "cookie" is unknown: allowed is ip, header:NAME`, serve("--key", "cookie")},
 		{`part "header:" has no valid header name`, serve("--key", "ip+header:")},
 		{`part "ip" is there twice`, serve("--key", "ip+ip")},
-		{`trusted proxies "10.0.0.0/33": no CIDR`, serve("--trusted-proxies", "10.0.0.0/33")},
-		{`trusted proxies "0.0.0.0/0": that is everybody`, serve("--trusted-proxies", "0.0.0.0/0")},
-		{"ClientIPHeader X-Real-Ip without TrustProxies", serve("--client-ip-header", "X-Real-IP")},
-		{"TrustHops 33: allowed is 1 to 32", serve("--trusted-hops", "33")},
-		{"IPv6Prefix 16: allowed is 32 to 128", serve("--ipv6-prefix", "16")},
-		{`header format "draft-5": allowed is draft-8`, serve("--headers", "draft-5")},
-		{`header format "none": allowed is draft-8`, serve("--headers", "draft-8,none")},
+		{`--trusted-proxies "10.0.0.0/33": no CIDR`, serve("--trusted-proxies", "10.0.0.0/33")},
+		{`--trusted-proxies "0.0.0.0/0": that is everybody`, serve("--trusted-proxies", "0.0.0.0/0")},
+		{"--client-ip-header X-Real-Ip without --trusted-proxies or --trusted-hops", serve("--client-ip-header", "X-Real-IP")},
+		{"--trusted-hops 33: allowed is 1 to 32", serve("--trusted-hops", "33")},
+		{"--ipv6-prefix 16: allowed is 32 to 128", serve("--ipv6-prefix", "16")},
+		{`--headers "draft-5": allowed is draft-8`, serve("--headers", "draft-5")},
+		{`--headers "none": allowed is draft-8`, serve("--headers", "draft-8,none")},
 		{`--on-store-error "maybe": allowed is open or closed`, serve("--on-store-error", "maybe")},
 		{`--store "redis": allowed is memory`, serve("--store", "redis")},
 		{`--upstream "ftp://x": allowed is a URL of http`, serve("--upstream", "ftp://x")},
 		{`--upstream "127.0.0.1:3000": allowed is a URL`, serve("--upstream", "127.0.0.1:3000")},
 		{`--admin "9090": allowed is HOST:PORT`, serve("--admin", "9090")},
 		{`--listen "nowhere": allowed is HOST:PORT`, serve("--listen", "nowhere")},
-		{"the cap of 0 keys: allowed is 1", serve("--max-keys", "0")},
+		{"--max-keys 0: allowed is 1 to 1073741824", serve("--max-keys", "0")},
+		{`--max-keys "many": allowed is a whole number`, serve("--max-keys", "many")},
+		{`--max-keys 2147483648: allowed is 1 to`, serve("--max-keys", "2147483648")},
+		{`--trusted-hops "": allowed is a whole number`, serve("--trusted-hops", "")},
+		{"--trusted-hops 2 with X-Real-Ip, which holds one address", serve("--trusted-hops", "2", "--client-ip-header", "X-Real-IP")},
+		{`--client-ip-header "X Real": allowed is the name of a header`, serve("--client-ip-header", "X Real")},
+		{`--headers is empty: allowed is draft-8`, serve("--headers", "")},
+		{`--when-full "panic": allowed is forget or refuse`, serve("--when-full", "panic")},
+		{`--upstream "http://u:xxxxx@x": a user`, serve("--upstream", "http://u:secret@x")},
+		{`--upstream cannot be read: allowed is a URL`, serve("--upstream", "http://u:secret@x:http")},
+		{`--upstream "http://x/?a=b": a user, a query`, serve("--upstream", "http://x/?a=b")},
+		{`--upstream "http://:3000": allowed is a URL`, serve("--upstream", "http://:3000")},
+		{`--upstream "http://x:70000": allowed is a URL`, serve("--upstream", "http://x:70000")},
+		{`--listen "127.0.0.1:70000": allowed is HOST:PORT with a port of 0 to 65535`, serve("--listen", "127.0.0.1:70000")},
+		{`--listen "": allowed is HOST:PORT`, serve("--listen", "")},
+		{`--idle-timeout "5": allowed is a duration such as 10s`, serve("--idle-timeout", "5")},
+		{"--upstream-timeout -1s: allowed is a duration above 0", serve("--upstream-timeout", "-1s")},
+		{"--read-header-timeout 0s: allowed is a duration above 0", serve("--read-header-timeout", "0")},
+		{"serve: flag needs an argument: --key", serve("--key")},
+		{`help: unknown command "server"`, []string{"help", "server"}},
+		{`unknown command "tcsh" for "slidegate completion"`, []string{"completion", "tcsh"}},
+		{"unknown command \"x\"", []string{"demo", "x"}},
 		{"--grace 0s: allowed is a duration above 0", serve("--grace", "0s")},
 		{`--log-format "xml": allowed is text or json`, serve("--log-format", "xml")},
 		{"replay: no file", []string{"replay", "--limit", "1/1s"}},
@@ -230,7 +290,7 @@ func TestBadUsage(t *testing.T) {
 	} {
 		out, errs, status := cli(t, nil, c.args...)
 		first, _, _ := strings.Cut(errs, "\n")
-		if status != 2 || out != "" || !strings.Contains(first, c.want) || !strings.HasPrefix(first, "slidegate: ") {
+		if status != 2 || out != "" || !strings.Contains(first, c.want) || !strings.HasPrefix(first, "slidegate: ") || strings.Contains(errs, "secret") {
 			t.Errorf("%v: status %d, stdout %q, stderr %q; want %q", c.args, status, out, errs, c.want)
 		}
 	}
@@ -272,6 +332,20 @@ func TestHelpVersionCompletion(t *testing.T) {
 	}
 }
 
+func TestBashTakesItsCompletion(t *testing.T) {
+	script, _, _ := cli(t, nil, "completion", "bash")
+	check := exec.Command("bash", "-n")
+	check.Stdin = strings.NewReader(script)
+	if out, err := check.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+	for line, want := range map[string]string{"serve --on-store-error ": "open\nclosed\n", "serve --ipv": "--ipv6-prefix\t", "ser": "serve\t"} {
+		if out, _, _ := cli(t, nil, append([]string{"__complete"}, strings.Split(line, " ")...)...); !strings.HasPrefix(out, want) {
+			t.Errorf("%q: %q, want %q", line, out, want)
+		}
+	}
+}
+
 func TestServeAnswersItself(t *testing.T) {
 	r := start(t, nil, "--limit", "burst=2/1h", "--limit", "day=5/1d,counter")
 	resp, body := fetch(t, http.DefaultClient, "GET", r.url+"/hello?x=1")
@@ -289,23 +363,86 @@ func TestServeAnswersItself(t *testing.T) {
 		t.Errorf("policy %q", got)
 	}
 	r.want("200 429 429")
-	for _, want := range []string{"burst=2/1h and day=5/1d,counter: all are charged or none", "told apart by ip", "memory of this process", "open: requests that cannot be decided pass", "curl -i http://", "docs/command.md"} {
+	for _, want := range []string{"burst=2/1h and day=5/1d,counter: all are charged or none", "told apart by ip", "memory of this process: a restart begins with full quotas; beyond 1000000 keys the one idle soonest is forgotten", "open: requests that cannot be decided pass", "curl -i " + r.url, "docs/command.md"} {
 		eventually(t, "the start says "+want, func() bool { return strings.Contains(r.said(), want) })
 	}
 }
 
-func TestEnvironmentSetsFlags(t *testing.T) {
-	r := start(t, []string{"SLIDEGATE_LIMIT=a=2/1h; b=9/1d,counter", "SLIDEGATE_KEY=header:X-Key", "SLIDEGATE_HEADERS=draft-7,legacy-delta"})
-	resp, _ := fetch(t, http.DefaultClient, "GET", r.url, "X-Key", "k")
-	if resp.Header.Get("RateLimit") != "limit=2, remaining=1, reset=3600" || resp.Header.Get("RateLimit-Policy") != "2;w=3600, 9;w=86400" || resp.Header.Get("X-RateLimit-Remaining") != "1" {
-		t.Errorf("%v", resp.Header)
+// TestStartInJSON: where the log is JSON every line is an object.
+func TestStartInJSON(t *testing.T) {
+	r := start(t, nil, "--limit", "1/1h", "--key", "path", "--log-format", "json", "--on-store-error", "closed", "--trusted-proxies", "10.0.0.0/8")
+	r.want("200 429")
+	r.terminate()
+	r.end()
+	said := r.said()
+	for line := range strings.Lines(said) {
+		if !json.Valid([]byte(line)) {
+			t.Errorf("%q is no JSON", line)
+		}
 	}
-	flag := start(t, []string{"SLIDEGATE_LIMIT=2/1h"}, "--limit", "7/1h") // the command line wins
+	for _, want := range []string{`"msg":"listening"`, `"limits":"1/1h: all`, "closed: requests that cannot be decided get 503", "those in X-Forwarded-For from 10.0.0.0/8", "no client in it", `"msg":"draining`} {
+		if !strings.Contains(said, want) {
+			t.Errorf("no %s in %s", want, said)
+		}
+	}
+}
+
+// TestRequestsThatCannotBeDecided: a store that is full and forgets nobody.
+func TestRequestsThatCannotBeDecided(t *testing.T) {
+	for word, want := range map[string]string{"open": "200", "closed": "503"} {
+		r := start(t, nil, "--limit", "1/1h", "--key", "header:X-Key", "--max-keys", "1", "--when-full", "refuse", "--on-store-error", word)
+		r.want("200 429", "X-Key", "a")
+		r.want(want+" "+want, "X-Key", "b")
+		resp, _ := fetch(t, http.DefaultClient, "GET", r.url, "X-Key", "c")
+		for _, name := range []string{"RateLimit", "RateLimit-Policy", "Retry-After"} {
+			if v := resp.Header.Values(name); len(v) > 0 {
+				t.Errorf("%s: %s %q of nobody's limit", word, name, v)
+			}
+		}
+		r.want("429", "X-Key", "a")
+		if _, text := fetch(t, http.DefaultClient, "GET", r.admin+"/metrics"); !strings.Contains(text, "\nslidegate_store_errors_total 3\n") {
+			t.Errorf("%s: %s", word, text)
+		}
+	}
+}
+
+func TestEnvironmentSetsFlags(t *testing.T) {
+	for _, limits := range []string{"a=2/1h; b=9/1d,counter", "a=2/1h\nb=9/1d,counter\n"} {
+		r := start(t, []string{"SLIDEGATE_LIMIT=" + limits, "SLIDEGATE_KEY=header:X-Key", "SLIDEGATE_HEADERS=draft-7,legacy-delta", "SLIDEGATE_UPSTREAM="})
+		resp, _ := fetch(t, http.DefaultClient, "GET", r.url, "X-Key", "k")
+		if resp.Header.Get("RateLimit") != "limit=2, remaining=1, reset=3600" || resp.Header.Get("RateLimit-Policy") != "2;w=3600, 9;w=86400" || resp.Header.Get("X-RateLimit-Remaining") != "1" {
+			t.Errorf("%v", resp.Header)
+		}
+	}
+	flag := start(t, []string{"SLIDEGATE_LIMIT=2/1h", "SLIDEGATE_IPV6_PREFIX=many"}, "--limit", "7/1h", "--ipv6-prefix", "64") // the command line wins
 	if resp, _ := fetch(t, http.DefaultClient, "GET", flag.url); resp.Header.Get("RateLimit-Policy") != `"7/1h";q=7;w=3600` {
 		t.Errorf("%v", resp.Header)
 	}
-	if _, errs, status := cli(t, []string{"SLIDEGATE_IPV6_PREFIX=many"}, "serve", "--limit", "1/1s"); status != 2 || !strings.Contains(errs, "SLIDEGATE_IPV6_PREFIX") {
-		t.Errorf("%d, %s", status, errs)
+}
+
+func TestBadVariables(t *testing.T) {
+	for variable, want := range map[string]string{
+		"SLIDEGATE_IPV6_PREFIX=many":   `SLIDEGATE_IPV6_PREFIX "many": allowed is a whole number`,
+		"SLIDEGATE_GRACE=5":            `SLIDEGATE_GRACE "5": allowed is a duration such as 10s`,
+		"SLIDEGATE_STORE=disk":         `--store "disk": allowed is memory`,
+		"SLIDEGATE_LIMIT=1/1s;2/1moon": `--limit: invalid limit`,
+	} {
+		args := []string{"serve", "--listen", "127.0.0.1:0"}
+		if !strings.HasPrefix(variable, "SLIDEGATE_LIMIT=") {
+			args = append(args, "--limit", "1/1s")
+		}
+		if out, errs, status := cli(t, []string{variable}, args...); status != 2 || out != "" || !strings.Contains(errs, want) {
+			t.Errorf("%s: status %d, %q; want %q", variable, status, errs, want)
+		}
+	}
+}
+
+// TestMisspelledVariableIsSaid, but not one that is another command's, or that Kubernetes sets.
+func TestMisspelledVariableIsSaid(t *testing.T) {
+	env := []string{"SLIDEGATE_LIMITS=1/1s", "SLIDEGATE_VERDICTS=true", "SLIDEGATE_SERVICE_HOST=10.0.0.1", "SLIDEGATE_PORT=tcp://10.0.0.1:80", "SLIDEGATE_PORT_80_TCP_ADDR=10.0.0.1"}
+	out, errs, status := cli(t, env, "demo")
+	if status != 0 || out == "" || errs != "slidegate: the environment variable SLIDEGATE_LIMITS has no effect: no flag has that name\n" {
+		t.Errorf("status %d, %q, %q", status, out, errs)
 	}
 }
 
@@ -326,130 +463,6 @@ func TestKeyExpressions(t *testing.T) {
 	shared.want("429", "Host", "b.example")
 }
 
-func TestForwardedForCountsFromTrustedProxiesAlone(t *testing.T) {
-	spoofed := start(t, nil, "--limit", "1/1h")
-	spoofed.want("200", "X-Forwarded-For", "203.0.113.1")
-	spoofed.want("429", "X-Forwarded-For", "203.0.113.2", "X-Real-IP", "203.0.113.3", "Forwarded", "for=203.0.113.4")
-	trusted := start(t, nil, "--limit", "1/1h", "--trusted-proxies", "127.0.0.0/8,::1")
-	trusted.want("200 429", "X-Forwarded-For", "203.0.113.1")
-	trusted.want("200 429", "X-Forwarded-For", "203.0.113.1, 203.0.113.2")
-	single := start(t, nil, "--limit", "1/1h", "--trusted-proxies", "127.0.0.1", "--client-ip-header", "CF-Connecting-IP")
-	single.want("200 429", "CF-Connecting-IP", "2001:db8::1")
-	single.want("429", "CF-Connecting-IP", "2001:db8::2") // one network
-	single.want("200", "CF-Connecting-IP", "2001:db8:0:100::1")
-}
-
-func TestProxy(t *testing.T) {
-	seen := make(chan *http.Request, 100)
-	release := make(chan struct{})
-	mux := http.NewServeMux()
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		seen <- r
-		w.Header().Set("X-RateLimit-Limit", "the upstream's")
-		w.Header().Add("RateLimit-Policy", `"upstream";q=1;w=1`)
-		w.WriteHeader(201)
-		io.WriteString(w, "from upstream "+r.URL.String())
-	})
-	mux.HandleFunc("/stream", func(w http.ResponseWriter, r *http.Request) {
-		io.WriteString(w, "first\n")
-		w.(http.Flusher).Flush()
-		<-release
-		io.WriteString(w, "last\n")
-	})
-	mux.HandleFunc("/upgrade", func(w http.ResponseWriter, r *http.Request) {
-		conn, buf, err := w.(http.Hijacker).Hijack()
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		defer conn.Close()
-		io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
-		line, _ := buf.ReadString('\n')
-		io.WriteString(conn, "echo "+line)
-	})
-	upstream := httptest.NewServer(mux)
-	defer upstream.Close()
-	r := start(t, nil, "--limit", "20/1h", "--upstream", upstream.URL, "--headers", "draft-8,legacy")
-
-	resp, body := fetch(t, http.DefaultClient, "GET", r.url+"/a%2Fb?x=%20", "Host", "shop.example", "X-Forwarded-For", "6.6.6.6", "Connection", "X-Hop", "X-Hop", "1")
-	got := <-seen
-	if resp.StatusCode != 201 || body != "from upstream /a%2Fb?x=%20" {
-		t.Errorf("%d %q", resp.StatusCode, body)
-	}
-	if got.Host != "shop.example" || got.Header.Get("X-Forwarded-For") != "127.0.0.1" || got.Header.Get("X-Forwarded-Host") != "shop.example" || got.Header.Get("X-Hop") != "" {
-		t.Errorf("the upstream saw host %q and %v", got.Host, got.Header)
-	}
-	if lines := resp.Header.Values("X-RateLimit-Limit"); len(lines) != 1 || lines[0] != "20" {
-		t.Errorf("X-RateLimit-Limit %q", lines)
-	}
-	if lines := strings.Join(resp.Header.Values("RateLimit-Policy"), ", "); lines != `"20/1h";q=20;w=3600, "upstream";q=1;w=1` {
-		t.Errorf("RateLimit-Policy %q", lines)
-	}
-
-	stream, err := http.Get(r.url + "/stream")
-	if err != nil {
-		t.Fatal(err)
-	}
-	first := make([]byte, 6)
-	if _, err := io.ReadFull(stream.Body, first); err != nil || string(first) != "first\n" {
-		t.Errorf("%q, %v before the upstream has ended", first, err)
-	}
-	close(release)
-	io.Copy(io.Discard, stream.Body)
-	stream.Body.Close()
-
-	conn, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	io.WriteString(conn, "GET /upgrade HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
-	answer := bufio.NewReader(conn)
-	upgraded, err := http.ReadResponse(answer, nil)
-	if err != nil || upgraded.StatusCode != 101 {
-		t.Fatalf("%v, %v", upgraded, err)
-	}
-	io.WriteString(conn, "hello\n")
-	if line, err := answer.ReadString('\n'); err != nil || line != "echo hello\n" {
-		t.Errorf("%q, %v", line, err)
-	}
-
-	protocols := new(http.Protocols)
-	protocols.SetUnencryptedHTTP2(true)
-	h2c := &http.Client{Transport: &http.Transport{Protocols: protocols}}
-	defer h2c.CloseIdleConnections()
-	if resp, _ := fetch(t, h2c, "GET", r.url+"/"); resp.ProtoMajor != 2 || resp.StatusCode != 201 {
-		t.Errorf("HTTP/2: %s %d", resp.Proto, resp.StatusCode)
-	}
-}
-
-func TestUpstreamDown(t *testing.T) {
-	gone, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := gone.Addr().String()
-	gone.Close()
-	r := start(t, nil, "--limit", "100/1h", "--upstream", "http://"+address)
-	for range 5 {
-		if resp, body := fetch(t, http.DefaultClient, "GET", r.url); resp.StatusCode != 502 || !strings.Contains(body, "Bad Gateway") || strings.Contains(body, address) {
-			t.Errorf("%d %s", resp.StatusCode, body)
-		}
-	}
-	if n := strings.Count(r.said(), "does not answer"); n != 1 {
-		t.Errorf("%d lines for one change of state: %s", n, r.said())
-	}
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer silent.Close()
-	slow := start(t, nil, "--limit", "100/1h", "--upstream", "http://"+silent.Addr().String(), "--upstream-timeout", "50ms")
-	if resp, _ := fetch(t, http.DefaultClient, "GET", slow.url); resp.StatusCode != 504 {
-		t.Errorf("a silent upstream: %d", resp.StatusCode)
-	}
-}
-
 func TestAdmin(t *testing.T) {
 	r := start(t, nil, "--limit", "first=3/1h", "--limit", "second=100/1h", "--key", "header:X-Key")
 	series := func() (n int, text string) {
@@ -466,6 +479,8 @@ func TestAdmin(t *testing.T) {
 		r.statuses(1, "X-Key", fmt.Sprint("secret", i))
 	}
 	r.want("200 200 200 429 429", "X-Key", "secret")
+	out, _, _ := cli(t, nil, "--version")
+	version := strings.TrimSpace(strings.TrimPrefix(out, "slidegate "))
 	after, text := series()
 	if before != after {
 		t.Errorf("%d series, then %d", before, after)
@@ -474,8 +489,9 @@ func TestAdmin(t *testing.T) {
 		`slidegate_decisions_total{limit="first",result="admitted"} 53`, `slidegate_decisions_total{limit="first",result="refused"} 2`,
 		`slidegate_decisions_total{limit="second",result="admitted"} 53`, `slidegate_decisions_total{limit="second",result="refused"} 0`,
 		"slidegate_tracked_keys 51", "slidegate_evictions_total 0", "slidegate_store_errors_total 0", "slidegate_decision_duration_seconds_count 55",
+		`slidegate_build_info{goversion="` + runtime.Version() + `",version="` + version + `"} 1`,
 	} {
-		if !strings.Contains(text, want+"\n") {
+		if !strings.Contains(text, "\n"+want+"\n") {
 			t.Errorf("no %s in %s", want, text)
 		}
 	}
@@ -489,30 +505,51 @@ func TestAdmin(t *testing.T) {
 	}
 }
 
-func TestDrain(t *testing.T) {
-	arrived, release := make(chan struct{}), make(chan struct{})
-	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		close(arrived)
-		<-release
-		io.WriteString(w, "done")
+// held is an upstream whose answers wait until they are released.
+type held struct {
+	url              string
+	arrived, release chan struct{}
+}
+
+func hold(t *testing.T) held {
+	t.Helper()
+	h := held{arrived: make(chan struct{}, 10), release: make(chan struct{})}
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.arrived <- struct{}{}
+		select {
+		case <-h.release:
+			io.WriteString(w, "done")
+		case <-r.Context().Done():
+		}
 	}))
-	defer upstream.Close()
-	r := start(t, nil, "--limit", "100/1h", "--upstream", upstream.URL)
-	body := make(chan string, 1)
+	t.Cleanup(upstream.Close)
+	h.url = upstream.URL
+	return h
+}
+
+// background sends a request and returns what will come of it: the body or an error.
+func background(client *http.Client, url string) <-chan string {
+	result := make(chan string, 1)
 	go func() {
-		resp, err := http.Get(r.url)
+		resp, err := client.Get(url)
 		if err != nil {
-			body <- err.Error()
+			result <- err.Error()
 			return
 		}
 		defer resp.Body.Close()
-		b, _ := io.ReadAll(resp.Body)
-		body <- string(b)
+		body, _ := io.ReadAll(resp.Body)
+		result <- string(body)
 	}()
-	<-arrived
-	if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	return result
+}
+
+func TestDrain(t *testing.T) {
+	upstream := hold(t)
+	r := start(t, nil, "--limit", "100/1h", "--upstream", upstream.url)
+	result, second := background(http.DefaultClient, r.url), background(h2c(t), r.url)
+	<-upstream.arrived
+	<-upstream.arrived
+	r.terminate()
 	eventually(t, "readyz says draining", func() bool {
 		resp, err := http.Get(r.admin + "/readyz")
 		if err != nil {
@@ -528,86 +565,119 @@ func TestDrain(t *testing.T) {
 		}
 		return err != nil
 	})
-	close(release)
-	if got := <-body; got != "done" {
-		t.Errorf("the request under way got %q", got)
+	close(upstream.release)
+	if got, other := <-result, <-second; got != "done" || other != "done" {
+		t.Errorf("the requests under way got %q, and %q over HTTP/2", got, other)
 	}
-	<-r.read
-	if err := r.cmd.Wait(); err != nil {
-		t.Errorf("ended with %v: %s", err, r.said())
+	if status := r.end(); status != 0 {
+		t.Errorf("ended with %d: %s", status, r.said())
+	}
+}
+
+func TestGraceIsTheLongestThatADrainTakes(t *testing.T) {
+	upstream := hold(t)
+	r := start(t, nil, "--limit", "100/1h", "--upstream", upstream.url, "--grace", "50ms")
+	result := background(http.DefaultClient, r.url)
+	<-upstream.arrived
+	r.terminate()
+	if status := r.end(); status != 0 || !strings.Contains(r.said(), "still under way when the grace time was over") {
+		t.Errorf("ended with %d: %s", status, r.said())
+	}
+	if got := <-result; got == "done" {
+		t.Error("a request was answered that was never released")
 	}
 }
 
 func TestSecondSignalEndsAtOnce(t *testing.T) {
-	arrived, release := make(chan struct{}), make(chan struct{})
-	defer close(release)
-	upstream := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { close(arrived); <-release }))
-	defer upstream.CloseClientConnections()
-	r := start(t, nil, "--limit", "100/1h", "--upstream", upstream.URL, "--grace", "10m")
-	go func() {
-		if resp, err := http.Get(r.url); err == nil {
-			resp.Body.Close()
-		}
-	}()
-	<-arrived
-	r.cmd.Process.Signal(syscall.SIGTERM)
+	upstream := hold(t)
+	r := start(t, nil, "--limit", "100/1h", "--upstream", upstream.url, "--grace", "10m")
+	background(http.DefaultClient, r.url)
+	<-upstream.arrived
+	r.terminate()
 	eventually(t, "draining", func() bool { return strings.Contains(r.said(), "draining") })
-	r.cmd.Process.Signal(syscall.SIGTERM)
-	select {
-	case <-r.read:
-	case <-time.After(20 * time.Second):
-		t.Error("still there after a second signal")
+	r.terminate()
+	if status := r.end(); status != -1 {
+		t.Errorf("ended with %d: %s", status, r.said())
 	}
 }
 
-// TestCommandPageNamesEveryFlag, and no other: docs/command.md and the help are equal.
-func TestCommandPageNamesEveryFlag(t *testing.T) {
+// flagRow is a flag in a table of docs/command.md: its name, its default, its example.
+var flagRow = regexp.MustCompile("(?m)^\\| `(--[a-z0-9-]+)[^|]*\\|([^|]*)\\|.*\\| `([^`|]+)` \\|$")
+
+// flagHelp is a flag in the help of a command: its name and its default.
+var flagHelp = regexp.MustCompile(`(?m)^ +(--[a-z0-9-]+) (?:.*\(default "?\[?([^"\]) ]+)\]?"?\)$)?`)
+
+// flagRows returns the flags that the page has of a command.
+func flagRows(t *testing.T, command string) [][]string {
+	t.Helper()
 	page, err := os.ReadFile("../../docs/command.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	flag := regexp.MustCompile(`--[a-z][a-z0-9-]+`)
+	_, section, _ := strings.Cut(string(page), "\n## "+command+"\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	return flagRow.FindAllStringSubmatch(section, -1)
+}
+
+// TestCommandPageNamesEveryFlag with its default, and no other: docs/command.md and the help are equal.
+func TestCommandPageNamesEveryFlag(t *testing.T) {
 	for _, command := range []string{"serve", "replay"} {
-		_, section, _ := strings.Cut(string(page), "\n## "+command+"\n")
-		section, _, _ = strings.Cut(section, "\n## ")
-		var rows []string
-		for line := range strings.Lines(section) {
-			if strings.HasPrefix(line, "| `--") {
-				rows = append(rows, flag.FindString(line))
+		paged, helped := map[string]string{}, map[string]string{}
+		for _, row := range flagRows(t, command) {
+			paged[row[1]] = ""
+			if cell := strings.TrimSpace(row[2]); strings.Count(cell, "`") == 2 && strings.HasSuffix(cell, "`") {
+				paged[row[1]] = strings.Trim(cell, "`")
 			}
 		}
 		help, _, status := cli(t, nil, command, "--help")
-		if status != 0 {
-			t.Fatalf("%s --help: status %d", command, status)
-		}
 		_, flags, _ := strings.Cut(help, "\nFlags:\n")
-		var named []string
-		for line := range strings.Lines(flags) {
-			if name := flag.FindString(line); name != "" && name != "--help" && strings.Index(line, name) < 8 {
-				named = append(named, name)
-			}
+		for _, row := range flagHelp.FindAllStringSubmatch(flags, -1) {
+			helped[row[1]] = row[2]
 		}
-		slices.Sort(rows)
-		slices.Sort(named)
-		if len(named) < 5 || !slices.Equal(rows, named) {
-			t.Errorf("%s: the page has %v, the command %v", command, rows, named)
-		}
-	}
-	for _, metric := range regexp.MustCompile("`(slidegate_[a-z_]+)`").FindAllStringSubmatch(string(page), -1) {
-		r := metricNames(t)
-		if !strings.Contains(r, "# TYPE "+metric[1]+" ") {
-			t.Errorf("there is no metric %s", metric[1])
+		if status != 0 || len(helped) < 5 || !maps.Equal(paged, helped) {
+			t.Errorf("%s: the page has %v, the command %v", command, paged, helped)
 		}
 	}
 }
 
-var metricNames = func() func(t *testing.T) string {
-	text := ""
-	return func(t *testing.T) string {
-		if text == "" {
-			r := start(t, nil, "--limit", "1/1s")
-			_, text = fetch(t, http.DefaultClient, "GET", r.admin+"/metrics")
-		}
-		return text
+// TestCommandPageExamplesAreTaken: each gets as far as an address that is taken, or a file that is not.
+func TestCommandPageExamplesAreTaken(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
 	}
-}()
+	defer taken.Close()
+	ends := map[string][]string{"serve": {"--listen", taken.Addr().String()}, "replay": {"no such file"}}
+	for command, end := range ends {
+		for _, row := range flagRows(t, command) {
+			args := slices.Concat([]string{command, "--limit", "extra=1/1s"}, strings.Fields(row[3]), end)
+			if _, errs, status := cli(t, nil, args...); status != 1 || !strings.HasPrefix(row[3], row[1]) {
+				t.Errorf("%s: status %d, %s", row[3], status, errs)
+			}
+		}
+	}
+}
+
+// TestCommandPageNamesEveryMetric, and no other that is ours.
+func TestCommandPageNamesEveryMetric(t *testing.T) {
+	page, err := os.ReadFile("../../docs/command.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, nil, "--limit", "1/1s")
+	_, text := fetch(t, http.DefaultClient, "GET", r.admin+"/metrics")
+	rows := names(regexp.MustCompile("(?m)^\\| `(slidegate_[a-z_]+)`"), string(page))
+	served := names(regexp.MustCompile(`(?m)^# TYPE (slidegate_[a-z_]+) `), text)
+	if len(served) < 5 || !slices.Equal(rows, served) {
+		t.Errorf("the page has %v, the command %v", rows, served)
+	}
+}
+
+// names returns what the first group of a pattern finds, sorted.
+func names(pattern *regexp.Regexp, text string) (all []string) {
+	for _, match := range pattern.FindAllStringSubmatch(text, -1) {
+		all = append(all, match[1])
+	}
+	slices.Sort(all)
+	return all
+}

@@ -199,8 +199,9 @@ func (p *part) run() map[string][]float64 {
 	n := max(1, *rounds*p.rounds)
 	p.rows = slices.DeleteFunc(p.rows, func(r row) bool { return !p.wanted(r) })
 	times := map[string][]float64{}
-	for range n {
-		for _, r := range p.rows {
+	for round := range n {
+		for i := range p.rows {
+			r := p.rows[(i+round)%len(p.rows)] // nobody always comes first, or after the same one
 			t, err := r.measure()
 			if err != nil {
 				note("compare: %v", err)

@@ -2,8 +2,11 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -23,8 +26,29 @@ func (e *UsageError) Unwrap() error { return e.Err }
 // Usagef returns a UsageError.
 func Usagef(format string, args ...any) error { return &UsageError{fmt.Errorf(format, args...)} }
 
+// FlagError is what the command line's parser has to say, as a UsageError that also tells which
+// values are allowed.
+func FlagError(cmd *cobra.Command, err error) error {
+	var bad *pflag.InvalidValueError
+	if errors.As(err, &bad) {
+		return badValue("--"+bad.GetFlag().Name, bad.GetFlag(), bad.GetValue())
+	}
+	return Usagef("%s: %w", cmd.Name(), err)
+}
+
+// badValue names a flag, or its variable, by which a value was given that its type does not have.
+func badValue(name string, f *pflag.Flag, value string) error {
+	allowed, ok := map[string]string{
+		"int": "a whole number", "duration": "a duration such as 10s", "bool": "true or false", "stringSlice": "values between commas",
+	}[f.Value.Type()]
+	if !ok {
+		allowed = "a " + f.Value.Type()
+	}
+	return Usagef("%s %q: allowed is %s", name, value, allowed)
+}
+
 // LimitsUsage is the help of the flag that takes limits.
-const LimitsUsage = "a limit, [name=]QUOTA/WINDOW[,counter][,resolution=DUR], such as 100/1m or burst=10/s; repeat the flag for up to 8"
+const LimitsUsage = "a `limit`, [name=]QUOTA/WINDOW[,counter][,resolution=DUR], such as 100/1m or burst=10/s; repeat the flag for up to 8"
 
 // Limits reads the limits of a command, at least one. It makes a limiter of nothing: errors come
 // before anything is started.
@@ -61,25 +85,30 @@ func Describe(cmd *cobra.Command) {
 
 func internal(f *pflag.Flag) bool { return f.Name == "help" || f.Name == "version" }
 
-// Environment sets the flags that the command line did not from their variables. A flag that may be
-// repeated takes several values between ';' or line ends, since a comma belongs to a limit.
+// Environment sets the flags that the command line did not from their variables. An empty variable is
+// as one that is not there. A flag that may be repeated takes several values between ';' or line
+// ends, since a comma belongs to a limit.
 func Environment(cmd *cobra.Command) (err error) {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		value, ok := os.LookupEnv(Variable(f.Name))
-		if err != nil || !ok || f.Changed || internal(f) {
-			return
-		}
-		if list, isList := f.Value.(pflag.SliceValue); isList && f.Value.Type() == "stringArray" {
-			err = list.Replace(split(value))
-			f.Changed = true
-		} else {
-			err = cmd.Flags().Set(f.Name, value)
-		}
-		if err != nil {
-			err = Usagef("%s: %w", Variable(f.Name), err)
+		value := strings.TrimSpace(os.Getenv(Variable(f.Name)))
+		if err == nil && value != "" && !f.Changed && !internal(f) {
+			err = set(cmd.Flags(), f, value)
 		}
 	})
 	return err
+}
+
+func set(flags *pflag.FlagSet, f *pflag.Flag, value string) error {
+	values := []string{value}
+	if f.Value.Type() == "stringArray" {
+		values = split(value)
+	}
+	for _, v := range values {
+		if err := flags.Set(f.Name, v); err != nil {
+			return badValue(Variable(f.Name), f, v)
+		}
+	}
+	return nil
 }
 
 func split(value string) (parts []string) {
@@ -89,4 +118,24 @@ func split(value string) (parts []string) {
 		}
 	}
 	return parts
+}
+
+// injected are the variables that Kubernetes sets for services whose name begins with slidegate.
+var injected = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT|PORT)(_.*)?$`)
+
+// Unknown returns the names of the environment variables that begin as ours do and that no flag of
+// any command has: likely a misspelling. Those that Kubernetes sets are not among them.
+func Unknown(root *cobra.Command) (names []string) {
+	known := map[string]bool{}
+	for _, cmd := range root.Commands() {
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { known[Variable(f.Name)] = true })
+	}
+	for _, setting := range os.Environ() {
+		name, _, _ := strings.Cut(setting, "=")
+		if strings.HasPrefix(name, prefix) && !known[name] && !injected.MatchString(name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }

@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime/debug"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -16,11 +14,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/config"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/serve"
-	"github.com/slidegate/slidegate/memstore"
 )
-
-// Version is set by the release build; otherwise it is what the build knows of itself.
-var Version = ""
 
 // The statuses that the program ends with.
 const (
@@ -55,11 +49,7 @@ func sentence(err error) string {
 	return strings.ReplaceAll(strings.Join(strings.Fields(err.Error()), " "), "slidegate: ", "")
 }
 
-func command(started *bool) *cobra.Command {
-	root := &cobra.Command{
-		Use:   "slidegate",
-		Short: "Exact rate limits by sliding windows, in front of anything",
-		Long: `Slidegate holds clients to limits by sliding windows: exactly, with all limits of a
+const long = `Slidegate holds clients to limits by sliding windows: exactly, with all limits of a
 request charged or none, and with a time to retry that is true to the millisecond.
 
   serve    stands in front of a service, or answers itself, and refuses what is too much
@@ -68,7 +58,17 @@ request charged or none, and with a time to retry that is true to the millisecon
 
 A limit is written [name=]QUOTA/WINDOW[,counter][,resolution=DUR]. Windows are written
 500ms, 10s, 15m, 1h, 7d. A log, the default, is exact; a counter takes constant memory and
-lets up to twice the quota through one true window to somebody who tries.`,
+lets up to twice the quota through one true window to somebody who tries.
+
+Every flag is also an environment variable: --on-store-error is SLIDEGATE_ON_STORE_ERROR.
+Read on in docs/command.md, or at https://github.com/slidegate/slidegate.`
+
+// command makes the commands. started becomes true once the command line has been understood.
+func command(started *bool) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "slidegate",
+		Short: "Exact rate limits by sliding windows, in front of anything",
+		Long:  long,
 		Example: `  slidegate serve --limit burst=20/1s --limit sustained=100/1m
   slidegate serve --limit 100/1m --upstream http://127.0.0.1:3000 --listen :8080 --admin 127.0.0.1:9090
   slidegate replay --limit 60/1m access.log.gz`,
@@ -76,55 +76,42 @@ lets up to twice the quota through one true window to somebody who tries.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,
+		RunE:          showHelp,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			*started = true
+			for _, name := range config.Unknown(cmd.Root()) {
+				fmt.Fprintf(cmd.ErrOrStderr(), "slidegate: the environment variable %s has no effect: no flag has that name\n", name)
+			}
 			return config.Environment(cmd)
 		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetVersionTemplate("slidegate {{.Version}}\n")
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return &config.UsageError{Err: fmt.Errorf("%s: %w", cmd.Name(), err)}
-	})
-	for _, sub := range []*cobra.Command{serve.Command(), replay.Command(), demo()} {
+	root.SetFlagErrorFunc(config.FlagError)
+	for _, sub := range []*cobra.Command{serve.Command(version()), replay.Command(), demo()} {
 		config.Describe(sub)
 		root.AddCommand(sub)
+	}
+	root.SetHelpCommand(help())
+	root.InitDefaultCompletionCmd()
+	if completion, _, err := root.Find([]string{"completion"}); err == nil && completion != root {
+		completion.RunE = showHelp // so that a shell nobody knows is an error
 	}
 	return root
 }
 
-func version() string {
-	if Version != "" {
-		return Version
-	}
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "(devel)"
-}
+func showHelp(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 
-func demo() *cobra.Command {
+func help() *cobra.Command {
 	return &cobra.Command{
-		Use:   "demo",
-		Short: "Show ten requests at one instant against a limit of three",
-		Long:  "Demo sends ten requests at one instant, on a clock that stands still, to a limit of three a second, and prints the verdicts.",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			store := memstore.New(memstore.WithClock(func() time.Time { return time.UnixMilli(0) }))
-			limiter, err := slidegate.New(store, slidegate.PerSecond(3))
-			if err != nil {
-				return err
+		Use:   "help [command]",
+		Short: "Help about any command",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			about, rest, err := cmd.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				return config.Usagef("help: unknown command %q", strings.Join(args, " "))
 			}
-			verdicts := make([]string, 10)
-			for i := range verdicts {
-				ok, err := limiter.Allow(cmd.Context(), "demo")
-				if err != nil {
-					return err
-				}
-				verdicts[i] = fmt.Sprint(ok)
-			}
-			_, err = fmt.Fprintln(cmd.OutOrStdout(), strings.Join(verdicts, ","))
-			return err
+			about.InitDefaultHelpFlag()
+			return about.Help()
 		},
 	}
 }

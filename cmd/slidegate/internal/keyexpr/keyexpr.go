@@ -21,7 +21,8 @@ type Expr struct {
 
 // A part yields one part of the key; an empty text means that it cannot tell.
 type part struct {
-	client bool // tells clients apart
+	name   string // the kind, and the name of what it reads: no two kinds yield the same text
+	client bool   // tells clients apart
 	of     func(r *http.Request, address string) string
 }
 
@@ -36,10 +37,10 @@ func Parse(text string) (*Expr, error) {
 		if err != nil {
 			return nil, fmt.Errorf("key %q: %w: %s", text, err, allowed)
 		}
-		if seen[strings.ToLower(s)] {
+		if seen[p.name] {
 			return nil, fmt.Errorf("key %q: part %q is there twice", text, s)
 		}
-		seen[strings.ToLower(s)] = true
+		seen[p.name] = true
 		e.parts = append(e.parts, p)
 	}
 	return e, nil
@@ -49,22 +50,29 @@ func parse(s string) (part, error) {
 	kind, name, named := strings.Cut(s, ":")
 	switch {
 	case s == "ip":
-		return part{true, func(_ *http.Request, address string) string { return address }}, nil
+		return part{s, true, func(_ *http.Request, address string) string { return address }}, nil
 	case s == "path":
-		return part{false, func(r *http.Request, _ string) string { return "path:" + path.Clean("/"+r.URL.Path) }}, nil
+		return part{s, false, func(r *http.Request, _ string) string { return "path:" + path.Clean("/"+r.URL.Path) }}, nil
 	case s == "host":
-		return part{false, func(r *http.Request, _ string) string { return "host:" + host(r.Host) }}, nil
+		return part{s, false, func(r *http.Request, _ string) string { return "host:" + host(r.Host) }}, nil
 	case s == "method":
-		return part{false, func(r *http.Request, _ string) string { return "method:" + r.Method }}, nil
-	case kind == "header" && named && isToken(name):
-		name = textproto.CanonicalMIMEHeaderKey(name)
-		return part{true, func(r *http.Request, _ string) string { return value("header:"+name+":", header(r, name)) }}, nil
-	case kind == "cookie" && named && isToken(name):
-		return part{true, func(r *http.Request, _ string) string { return value("cookie:"+name+":", cookie(r, name)) }}, nil
-	case (kind == "header" || kind == "cookie") && named:
+		return part{s, false, func(r *http.Request, _ string) string { return "method:" + r.Method }}, nil
+	case (kind == "header" || kind == "cookie") && named && !isToken(name):
 		return part{}, fmt.Errorf("part %q has no valid %s name", s, kind)
+	case kind == "header" && named:
+		return fromHeader(textproto.CanonicalMIMEHeaderKey(name)), nil
+	case kind == "cookie" && named:
+		return part{s, true, func(r *http.Request, _ string) string { return value("cookie:"+name+":", cookie(r, name)) }}, nil
 	}
 	return part{}, fmt.Errorf("part %q is unknown", s)
+}
+
+func fromHeader(name string) part {
+	read := func(r *http.Request) string { return strings.TrimSpace(r.Header.Get(name)) }
+	if name == "Host" { // net/http keeps it elsewhere
+		read = func(r *http.Request) string { return strings.ToLower(r.Host) }
+	}
+	return part{"header:" + name, true, func(r *http.Request, _ string) string { return value("header:"+name+":", read(r)) }}
 }
 
 func value(prefix, v string) string {
@@ -72,13 +80,6 @@ func value(prefix, v string) string {
 		return ""
 	}
 	return prefix + v
-}
-
-func header(r *http.Request, name string) string {
-	if name == "Host" {
-		return r.Host
-	}
-	return strings.TrimSpace(r.Header.Get(name))
 }
 
 func cookie(r *http.Request, name string) string {
@@ -89,11 +90,12 @@ func cookie(r *http.Request, name string) string {
 	return c.Value
 }
 
+// host is a host as clients mean it: Shop.example:8080 and shop.example. are the same.
 func host(h string) string {
 	if name, _, err := net.SplitHostPort(h); err == nil {
 		h = name
 	}
-	return strings.ToLower(h)
+	return strings.ToLower(strings.TrimSuffix(h, "."))
 }
 
 func isToken(s string) bool {

@@ -1,6 +1,7 @@
 package keyexpr
 
 import (
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -14,9 +15,10 @@ func TestKey(t *testing.T) {
 		"ip":                     "ip:1.2.3.4",
 		"header:x-key":           "header:X-Key:k",
 		"header:X-None":          "ip:1.2.3.4",
-		"header:Host":            "header:Host:Shop.example:8080",
+		"header:Host":            "header:Host:shop.example:8080",
 		"cookie:sid":             "cookie:sid:s1",
 		"cookie:none":            "ip:1.2.3.4",
+		"cookie:sid+cookie:SID":  "13:cookie:sid:s1|10:ip:1.2.3.4",
 		"path":                   "path:/b/c",
 		"host":                   "host:shop.example",
 		"method":                 "method:GET",
@@ -70,6 +72,48 @@ func FuzzParse(f *testing.F) {
 		}
 		if e.Key(httptest.NewRequest("GET", "/x", nil), "ip:a") == "" {
 			t.Errorf("%q yields no key for a client with an address", s)
+		}
+	})
+}
+
+// TestHostsThatAreOne: case, port and the dot at the end are not another host.
+func TestHostsThatAreOne(t *testing.T) {
+	e, err := Parse("host")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range []string{"shop.example", "SHOP.example", "shop.example:80", "shop.example.", "Shop.example.:8080"} {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.Host = h
+		if got := e.Key(r, ""); got != "host:shop.example" {
+			t.Errorf("%s: %q", h, got)
+		}
+	}
+}
+
+// FuzzDifferentClientsHaveDifferentKeys, whatever they send: no value of one part can look like the
+// values of two.
+func FuzzDifferentClientsHaveDifferentKeys(f *testing.F) {
+	f.Add("a", "b", "a", "c")
+	f.Add("a|3:x", "", "a", "|3:x")
+	f.Add("ip:1.2.3.4", "", "", "")
+	f.Add("", "1:a|1:b", "1:a", "1:b")
+	e, err := Parse("header:X-A+header:X-B+ip")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, a1, b1, a2, b2 string) {
+		request := func(a, b string) *http.Request {
+			return &http.Request{Header: http.Header{"X-A": {strings.TrimSpace(a)}, "X-B": {strings.TrimSpace(b)}}}
+		}
+		first, second := request(a1, b1), request(a2, b2)
+		same := first.Header.Get("X-A") == second.Header.Get("X-A") && first.Header.Get("X-B") == second.Header.Get("X-B")
+		one, other := e.Key(first, "ip:1.2.3.4"), e.Key(second, "ip:1.2.3.4")
+		if (one == other) != same {
+			t.Errorf("%q, %q has the key %q, and %q, %q has %q", a1, b1, one, a2, b2, other)
+		}
+		if e.Key(first, "ip:1.2.3.5") == one {
+			t.Errorf("another address, and the key is %q again", one)
 		}
 	})
 }

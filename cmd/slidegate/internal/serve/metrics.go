@@ -4,8 +4,10 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"runtime"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/slidegate/slidegate"
@@ -27,7 +29,7 @@ type metrics struct {
 	duration       prometheus.Histogram
 }
 
-func newMetrics(limits []slidegate.Limit, store *memstore.Store, ignored func() uint64) *metrics {
+func newMetrics(version string, limits []slidegate.Limit, store *memstore.Store, ignored func() uint64) *metrics {
 	m := &metrics{registry: prometheus.NewRegistry()}
 	decisions := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "slidegate_decisions_total",
@@ -51,7 +53,13 @@ func newMetrics(limits []slidegate.Limit, store *memstore.Store, ignored func() 
 		Name: "slidegate_decision_duration_seconds", Help: "How long decisions take, key and store included.",
 		Buckets: []float64{1e-6, 2.5e-6, 5e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1},
 	})
-	m.registry.MustRegister(decisions, m.duration,
+	build := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "slidegate_build_info", Help: "Always 1; the labels say which build it is.",
+		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version()},
+	})
+	build.Set(1)
+	m.registry.MustRegister(decisions, m.duration, build,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "slidegate_tracked_keys", Help: "Keys held in memory."}, func() float64 { return float64(store.Len()) }),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "slidegate_evictions_total", Help: "Keys forgotten while they still counted, since the store was full."},
 			func() float64 { return float64(store.Stats().Evicted) }),

@@ -1,14 +1,16 @@
 package serve
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"net/netip"
 	"net/url"
 	"os"
+	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/slidegate/slidegate/httpgate"
@@ -35,116 +37,141 @@ func (s *server) behind() http.Handler {
 	transport.MaxIdleConns = 0
 	transport.DisableCompression = true // bodies pass as they are
 	transport.ResponseHeaderTimeout = s.upstreamTimeout
-	u := &upstream{server: s}
 	return &httputil.ReverseProxy{
 		Rewrite:        func(pr *httputil.ProxyRequest) { s.rewrite(pr, &target) },
-		ModifyResponse: u.answered,
+		ModifyResponse: s.answered,
 		Transport:      transport,
 		FlushInterval:  -1, // streams pass as they come
-		ErrorHandler:   u.failed,
+		ErrorHandler:   s.failed,
+		ErrorLog:       s.debugLog(),
 	}
 }
 
-// rewrite sends a request on: to the upstream, under the host that the client asked for, and with
-// X-Forwarded fields that are true. What a client says of itself in them is dropped; what a trusted
-// proxy says is kept and added to.
+// rewrite sends a request on: to the upstream, under the host that the client asked for and with the
+// query as the client wrote it.
 func (s *server) rewrite(pr *httputil.ProxyRequest, target *url.URL) {
 	pr.SetURL(target)
 	pr.Out.Host = pr.In.Host
-	switch _, reason := s.gate.Addresses().Find(pr.In); reason {
-	case httpgate.ReasonPeer, httpgate.ReasonPeerUntrusted, httpgate.ReasonBadPeer, httpgate.ReasonNoPeer:
-		pr.SetXForwarded()
-	default:
-		pr.Out.Header["X-Forwarded-For"] = pr.In.Header["X-Forwarded-For"]
-		pr.SetXForwarded()
+	pr.Out.URL.RawQuery = pr.In.URL.RawQuery
+	s.forwarded(pr)
+	if pr.Out.Body != nil {
+		pr.Out.Body = &clientBody{ReadCloser: pr.Out.Body}
+	}
+}
+
+// forwarded makes the X-Forwarded fields say what is true. What a client says of itself in them is
+// dropped; what a trusted proxy says is kept and added to. Where it says who the client is in another
+// header, X-Forwarded-For begins with that client.
+func (s *server) forwarded(pr *httputil.ProxyRequest) {
+	client, reason := s.gate.Addresses().Find(pr.In)
+	out := pr.Out.Header
+	believed := reason == httpgate.ReasonHeader || reason == httpgate.ReasonAllTrusted
+	switch {
+	case believed && s.readsForwardedFor():
+		out["X-Forwarded-For"] = slices.Clone(pr.In.Header["X-Forwarded-For"])
+	case client.IsValid() && client != peer(pr.In):
+		out.Set("X-Forwarded-For", client.String())
+	}
+	pr.SetXForwarded()
+	if believed || reason == httpgate.ReasonNoHeader || reason == httpgate.ReasonMalformed {
 		for _, name := range []string{"X-Forwarded-Proto", "X-Forwarded-Host"} {
 			if said := pr.In.Header[name]; said != nil {
-				pr.Out.Header[name] = said
+				out[name] = said
 			}
 		}
-	}
-}
-
-// singles are the fields of which a response has one value: the gate's, where it decided.
-var singles = []string{"Ratelimit-Limit", "Ratelimit-Remaining", "Ratelimit-Reset", "X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"}
-
-// oneVoice drops what the upstream says in single-valued fields that the gate has set. The lists of
-// draft 8 grow by what the upstream says.
-func (s *server) oneVoice(resp *http.Response) {
-	if _, decided := httpgate.FromContext(resp.Request.Context()); !decided {
 		return
 	}
-	for _, name := range s.headers {
-		switch name {
-		case "draft-6":
-			drop(resp.Header, singles[:3])
-		case "legacy", "legacy-delta":
-			drop(resp.Header, singles[3:])
-		case "draft-7":
-			drop(resp.Header, []string{"Ratelimit"})
+	if s.clientIPHeader != "" && !s.readsForwardedFor() {
+		out.Del(s.clientIPHeader) // nobody who is believed has said it
+	}
+}
+
+func (s *server) readsForwardedFor() bool {
+	return s.clientIPHeader == "" || strings.EqualFold(s.clientIPHeader, "X-Forwarded-For")
+}
+
+// peer is who connected, the zero Addr if that is no IP address.
+func peer(r *http.Request) netip.Addr {
+	at, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return at.Addr().Unmap().WithZone("")
+}
+
+// A clientBody knows whether it was the client that failed while its body was read.
+type clientBody struct {
+	io.ReadCloser
+	closed, failed atomic.Bool
+}
+
+func (b *clientBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) && !b.closed.Load() {
+		b.failed.Store(true)
+	}
+	return n, err
+}
+
+func (b *clientBody) Close() error {
+	b.closed.Store(true)
+	return b.ReadCloser.Close()
+}
+
+// answered looks at the head of an answer before it is passed on.
+func (s *server) answered(resp *http.Response) error {
+	if s.outage.recovered() {
+		s.log.Info("the upstream answers again")
+	}
+	if _, decided := httpgate.FromContext(resp.Request.Context()); decided {
+		for _, name := range s.singles {
+			delete(resp.Header, name)
 		}
 	}
-}
-
-func drop(h http.Header, names []string) {
-	for _, name := range names {
-		delete(h, name)
-	}
-}
-
-// An upstream is what is known of the service behind: one log line for each change of that.
-type upstream struct {
-	server *server
-	down   atomic.Bool
-}
-
-func (u *upstream) answered(resp *http.Response) error {
-	if u.down.Load() && u.down.Swap(false) {
-		u.server.log.Info("the upstream answers again")
-	}
-	u.server.oneVoice(resp)
 	return nil
 }
 
-func (u *upstream) failed(w http.ResponseWriter, r *http.Request, err error) {
-	if r.Context().Err() != nil && errors.Is(err, context.Canceled) {
-		return // the client has gone: there is nobody to answer
-	}
-	status, title := http.StatusBadGateway, "Bad Gateway"
-	var timeout net.Error
-	if errors.As(err, &timeout) && timeout.Timeout() || errors.Is(err, os.ErrDeadlineExceeded) {
-		status, title = http.StatusGatewayTimeout, "Gateway Timeout"
-	}
-	u.server.metrics.upstreamErrors.Inc()
-	if !u.down.Swap(true) {
-		u.server.log.Error("the upstream does not answer; further failures are counted and not logged", "error", err)
-	}
-	httpgate.Problem{Type: "about:blank", Title: title, Status: status}.ServeHTTP(w, r)
-}
-
-// echo answers in the place of an upstream: what was asked, of whom, and how the limits stand.
-func (s *server) echo(w http.ResponseWriter, r *http.Request) {
-	type standing struct {
-		Name      string `json:"name"`
-		Quota     int64  `json:"quota"`
-		Remaining int64  `json:"remaining"`
-		ResetMS   int64  `json:"reset_ms"`
-	}
-	answer := struct {
-		Method string     `json:"method"`
-		Path   string     `json:"path"`
-		Client string     `json:"client"`
-		Limits []standing `json:"limits"`
-	}{Method: r.Method, Path: r.URL.Path}
-	if addr, _ := s.gate.Addresses().Find(r); addr.IsValid() {
-		answer.Client = addr.String()
-	}
-	if d, ok := httpgate.FromContext(r.Context()); ok {
-		for i := range d.Len() {
-			st := d.State(i)
-			answer.Limits = append(answer.Limits, standing{st.Limit.Name, st.Limit.Quota, st.Remaining, st.ResetIn.Milliseconds()})
+// singles returns the fields of which a response has one value, which is the gate's where it
+// decided. The lists of draft 8 grow by what the upstream says.
+func singles(formats []httpgate.Format) (names []string) {
+	for _, f := range formats {
+		switch f {
+		case httpgate.Draft7:
+			if !slices.Contains(formats, httpgate.Draft8) {
+				names = append(names, "Ratelimit")
+			}
+		case httpgate.Draft6:
+			names = append(names, "Ratelimit-Limit", "Ratelimit-Remaining", "Ratelimit-Reset")
+		case httpgate.Legacy, httpgate.LegacyDelta:
+			names = append(names, "X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset")
 		}
 	}
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(answer) // the client's going away is no concern here
+	return names
+}
+
+// failed answers where the upstream did not. A client that went away, or whose request could not be
+// read to its end or sent on, is no evidence against the upstream.
+func (s *server) failed(w http.ResponseWriter, r *http.Request, err error) {
+	body, _ := r.Body.(*clientBody)
+	if unsent := r.URL.Host != s.upstream.Host; unsent || body != nil && body.failed.Load() {
+		refuse(w, r, http.StatusBadRequest)
+		return
+	}
+	if r.Context().Err() != nil {
+		panic(http.ErrAbortHandler) // quiet, and no 200 for one that has only stopped to send
+	}
+	s.metrics.upstreamErrors.Inc()
+	if s.outage.failed() {
+		s.log.Error("the upstream does not answer; further failures are counted and not logged", "error", err)
+	}
+	var network net.Error
+	if errors.As(err, &network) && network.Timeout() || errors.Is(err, os.ErrDeadlineExceeded) {
+		refuse(w, r, http.StatusGatewayTimeout)
+		return
+	}
+	refuse(w, r, http.StatusBadGateway)
+}
+
+func refuse(w http.ResponseWriter, r *http.Request, status int) {
+	httpgate.Problem{Type: "about:blank", Title: http.StatusText(status), Status: status}.ServeHTTP(w, r)
 }

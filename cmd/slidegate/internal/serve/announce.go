@@ -1,0 +1,83 @@
+package serve
+
+import (
+	"fmt"
+	"net"
+	"strings"
+)
+
+// A fact is what the start says about one thing.
+type fact struct{ about, text string }
+
+// announce says where it listens, what is limited, how clients are told apart, and what happens
+// without the store: as text, or as one object where the log is JSON.
+func (s *server) announce(front, admin net.Listener) {
+	facts := s.facts(front, admin)
+	if s.logFormat == "json" {
+		attributes := []any{"url", "http://" + front.Addr().String()}
+		for _, f := range facts {
+			attributes = append(attributes, f.about, f.text)
+		}
+		s.log.Info("listening", attributes...)
+	} else {
+		text := fmt.Sprintf("slidegate: listening on http://%s\n", front.Addr())
+		for _, f := range facts {
+			text += fmt.Sprintf("  %-9s %s\n", f.about, f.text)
+		}
+		fmt.Fprint(s.stderr, text)
+	}
+	if !s.key.TellsClients() {
+		s.log.Warn("the key has no client in it: all clients share one quota", "key", s.key.String())
+	}
+}
+
+func (s *server) facts(front, admin net.Listener) []fact {
+	names := make([]string, len(s.limits))
+	for i, l := range s.limits {
+		names[i] = l.String()
+	}
+	full := map[string]string{"forget": "the one idle soonest is forgotten", "refuse": "new ones cannot be decided"}[s.whenFull]
+	undecided := map[string]string{"open": "pass", "closed": "get 503"}[s.onStoreError]
+	facts := []fact{
+		{"limits", strings.Join(names, " and ") + ": all are charged or none"},
+		{"clients", fmt.Sprintf("told apart by %s; %s", s.key, s.addressRule())},
+		{"store", fmt.Sprintf("memory of this process: a restart begins with full quotas; beyond %d keys %s", s.maxKeys, full)},
+		{"failing", fmt.Sprintf("%s: requests that cannot be decided %s", s.onStoreError, undecided)},
+	}
+	if s.upstream != nil {
+		facts = append(facts, fact{"upstream", s.upstream.String()})
+	}
+	if admin != nil {
+		facts = append(facts, fact{"admin", fmt.Sprintf("http://%s/healthz /readyz /metrics", admin.Addr())})
+	}
+	if s.upstream == nil {
+		facts = append(facts, fact{"try", fmt.Sprintf("curl -i http://%s/", reachable(front.Addr()))}, fact{"read on", "docs/command.md"})
+	}
+	return facts
+}
+
+// reachable is an address to connect to where at is every address of the machine.
+func reachable(at net.Addr) string {
+	if tcp, ok := at.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
+		return fmt.Sprintf("localhost:%d", tcp.Port)
+	}
+	return at.String()
+}
+
+func (s *server) addressRule() string {
+	header := s.clientIPHeader
+	if header == "" {
+		header = "X-Forwarded-For"
+	}
+	from := ""
+	if len(s.trusted) > 0 {
+		from = " from " + strings.Join(s.trusted, ", ")
+	}
+	switch {
+	case s.trustedHops > 0:
+		return fmt.Sprintf("addresses are those in %s%s, number %d from the right", header, from, s.trustedHops)
+	case from != "":
+		return fmt.Sprintf("addresses are those in %s%s", header, from)
+	}
+	return "addresses are those who connect, whatever they say"
+}

@@ -1,0 +1,217 @@
+package serve
+
+import (
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/config"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/keyexpr"
+	"github.com/slidegate/slidegate/httpgate"
+	"github.com/slidegate/slidegate/memstore"
+)
+
+// A server is ready to run: everything that can be wrong has been looked at.
+type server struct {
+	plan
+	limits   []slidegate.Limit
+	formats  []httpgate.Format
+	key      *keyexpr.Expr
+	upstream *url.URL
+	store    *memstore.Store
+	gate     *httpgate.Gate
+	metrics  *metrics
+	stderr   io.Writer
+	log      *slog.Logger
+	singles  []string // fields in which only the gate speaks
+	outage   outage
+	draining atomic.Bool
+}
+
+// build looks at every flag and starts nothing.
+func (p plan) build(version string, stderr io.Writer) (*server, error) {
+	s := &server{plan: p, stderr: stderr, log: newLogger(stderr, p.logFormat)}
+	for _, step := range []func() error{p.checkWords, p.checkNumbers, p.checkAddresses, s.parse, s.newGate} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	s.metrics = newMetrics(version, s.limits, s.store, s.gate.IgnoredHeaders)
+	return s, nil
+}
+
+func newLogger(w io.Writer, format string) *slog.Logger {
+	if format == "json" {
+		return slog.New(slog.NewJSONHandler(w, nil))
+	}
+	return slog.New(slog.NewTextHandler(w, nil))
+}
+
+func (p plan) checkWords() error {
+	for _, c := range []struct{ flag, value string }{
+		{"store", p.store}, {"when-full", p.whenFull}, {"on-store-error", p.onStoreError}, {"log-format", p.logFormat},
+	} {
+		if !slices.Contains(words[c.flag], c.value) {
+			return config.Usagef("--%s %q: allowed is %s", c.flag, c.value, strings.Join(words[c.flag], " or "))
+		}
+	}
+	return nil
+}
+
+func (p plan) checkNumbers() error {
+	if p.maxKeys < 1 || p.maxKeys > 1<<30 {
+		return config.Usagef("--max-keys %d: allowed is 1 to %d", p.maxKeys, 1<<30)
+	}
+	for _, c := range []struct {
+		flag  string
+		value time.Duration
+	}{
+		{"read-header-timeout", p.readHeaderTimeout}, {"idle-timeout", p.idleTimeout}, {"upstream-timeout", p.upstreamTimeout}, {"grace", p.grace},
+	} {
+		if c.value <= 0 {
+			return config.Usagef("--%s %s: allowed is a duration above 0, such as 10s", c.flag, c.value)
+		}
+	}
+	return nil
+}
+
+func (p plan) checkAddresses() error {
+	for _, c := range []struct{ flag, value string }{{"listen", p.listen}, {"admin", p.admin}} {
+		if c.value == "" && c.flag == "admin" {
+			continue
+		}
+		if _, port, err := net.SplitHostPort(c.value); err != nil || !isPort(port) {
+			return config.Usagef("--%s %q: allowed is HOST:PORT with a port of 0 to 65535, such as 127.0.0.1:8080", c.flag, c.value)
+		}
+	}
+	return nil
+}
+
+func isPort(s string) bool {
+	_, err := strconv.ParseUint(s, 10, 16)
+	return err == nil
+}
+
+// parse reads the flags that have a form of their own.
+func (s *server) parse() (err error) {
+	if s.limits, err = config.Limits(s.plan.limits); err != nil {
+		return err
+	}
+	if s.key, err = keyexpr.Parse(s.plan.key); err != nil {
+		return config.Usagef("--%w", err)
+	}
+	if s.upstream, err = parseUpstream(s.plan.upstream); err != nil {
+		return err
+	}
+	s.formats, err = parseFormats(s.headers)
+	s.singles = singles(s.formats)
+	return err
+}
+
+func parseUpstream(text string) (*url.URL, error) {
+	if text == "" {
+		return nil, nil
+	}
+	const allowed = "allowed is a URL of http, https or h2c with a host, such as http://127.0.0.1:3000"
+	u, err := url.Parse(text)
+	if err != nil && strings.Contains(text, "@") {
+		return nil, config.Usagef("--upstream cannot be read: %s", allowed) // it may hold a password
+	}
+	if err != nil {
+		return nil, config.Usagef("--upstream %q: %s", text, allowed)
+	}
+	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return nil, config.Usagef("--upstream %q: a user, a query or a fragment has no place in it", u.Redacted())
+	}
+	if u.Hostname() == "" || u.Port() != "" && !isPort(u.Port()) || !slices.Contains([]string{"http", "https", "h2c"}, u.Scheme) {
+		return nil, config.Usagef("--upstream %q: %s", text, allowed)
+	}
+	return u, nil
+}
+
+func parseFormats(names []string) (formats []httpgate.Format, err error) {
+	const allowed = "allowed is draft-8, draft-7, draft-6, legacy, legacy-delta, several of them, or none alone"
+	if len(names) == 0 {
+		return nil, config.Usagef("--headers is empty: %s", allowed)
+	}
+	if len(names) == 1 && names[0] == "none" {
+		return nil, nil
+	}
+	for _, name := range names {
+		f, err := httpgate.ParseFormat(strings.TrimSpace(name))
+		if err != nil {
+			return nil, config.Usagef("--headers %q: %s", name, allowed)
+		}
+		formats = append(formats, f)
+	}
+	return formats, nil
+}
+
+// newGate makes the store, the limiter and the gate.
+func (s *server) newGate() error {
+	options := []memstore.Option{memstore.WithMaxKeys(s.maxKeys), memstore.WithLogger(s.log)}
+	if s.whenFull == "refuse" {
+		options = append(options, memstore.RefuseNewKeys())
+	}
+	s.store = memstore.New(options...)
+	limiter, err := slidegate.New(s.store, s.limits...)
+	if err != nil {
+		return config.Usagef("--limit: %w", err)
+	}
+	s.limits = limiter.Limits()
+	if s.gate, err = httpgate.New(limiter, s.gateOptions()...); err != nil {
+		return inFlags(err)
+	}
+	return nil
+}
+
+func (s *server) gateOptions() []httpgate.Option {
+	options := []httpgate.Option{
+		httpgate.Headers(s.formats...), httpgate.IPv6Prefix(s.ipv6Prefix), httpgate.Logger(s.log),
+		httpgate.Observe(func(e *httpgate.Event) { s.metrics.observe(e) }),
+	}
+	if !s.key.IsAddress() {
+		options = append(options, httpgate.By(s.keyOf))
+	}
+	if len(s.trusted) > 0 {
+		options = append(options, httpgate.TrustProxies(s.trusted...))
+	}
+	if s.trustedHops != 0 {
+		options = append(options, httpgate.TrustHops(s.trustedHops))
+	}
+	if s.clientIPHeader != "" {
+		options = append(options, httpgate.ClientIPHeader(s.clientIPHeader))
+	}
+	if s.onStoreError == "closed" {
+		options = append(options, httpgate.FailClosed())
+	}
+	return options
+}
+
+// keyOf needs no address where the expression has none in it; the gate knows what to do without a key.
+func (s *server) keyOf(r *http.Request) (string, error) {
+	address, err := s.gate.Addresses().KeyOf(r)
+	if err != nil {
+		address = ""
+	}
+	return s.key.Key(r, address), nil
+}
+
+// flagNames are what the options of the gate are called here.
+var flagNames = strings.NewReplacer(
+	", or say TrustEverybody", "", "trusted proxies", "--trusted-proxies", "TrustProxies", "--trusted-proxies",
+	"TrustHops", "--trusted-hops", "ClientIPHeader", "--client-ip-header", "IPv6Prefix", "--ipv6-prefix",
+)
+
+// inFlags says what is wrong with an option of the gate in terms of the flag.
+func inFlags(err error) error {
+	return config.Usagef("%s", flagNames.Replace(strings.TrimPrefix(err.Error(), slidegate.ErrInvalidLimit.Error()+": ")))
+}

@@ -1,0 +1,95 @@
+// Package serve is the command that stands in front of a service.
+package serve
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/config"
+	"github.com/slidegate/slidegate/memstore"
+)
+
+// A plan is what the flags say.
+type plan struct {
+	listen, admin, upstream, key, store, whenFull, onStoreError, clientIPHeader, logFormat string
+	limits, trusted, headers                                                               []string
+	trustedHops, ipv6Prefix, maxKeys                                                       int
+	readHeaderTimeout, idleTimeout, upstreamTimeout, grace                                 time.Duration
+}
+
+// words are the values of the flags that take a word.
+var words = map[string][]string{
+	"store":          {"memory"},
+	"when-full":      {"forget", "refuse"},
+	"on-store-error": {"open", "closed"},
+	"log-format":     {"text", "json"},
+}
+
+// Command returns the command; version goes to the metrics.
+func Command(version string) *cobra.Command {
+	var p plan
+	cmd := &cobra.Command{
+		Use:   "serve --limit L … [--upstream URL]",
+		Short: "Stand in front of a service and refuse what is too much",
+		Long: `Serve is a reverse proxy that holds clients to limits. Requests that are admitted go to the
+upstream; others get 429 with the time to retry. Streaming, WebSocket and HTTP/2 pass. Without
+an upstream it answers itself, with a small JSON, so that limits can be tried.
+
+Every limit of a request is charged or none. State is in this process: a restart begins with full
+quotas.`,
+		Example: `  slidegate serve --limit 100/1m --upstream http://127.0.0.1:3000
+  slidegate serve --limit login=5/15m --key ip+path --listen :8080 --admin 127.0.0.1:9090
+  slidegate serve --limit 100/1m --trusted-proxies 10.0.0.0/8 --client-ip-header X-Forwarded-For
+  SLIDEGATE_LIMIT='burst=20/1s;sustained=100/1m' slidegate serve`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := p.build(version, cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			return s.run(cmd.Context())
+		},
+	}
+	p.flags(cmd.Flags())
+	complete(cmd)
+	return cmd
+}
+
+func (p *plan) flags(f *pflag.FlagSet) {
+	f.StringArrayVar(&p.limits, "limit", nil, config.LimitsUsage)
+	f.StringVar(&p.listen, "listen", "127.0.0.1:8080", "the `address` to serve on; port 0 takes a free one")
+	f.StringVar(&p.upstream, "upstream", "", "the `URL` of the service behind, such as http://127.0.0.1:3000, https:// or h2c:// (default: answer with a small JSON)")
+	f.StringVar(&p.key, "key", "ip", "the `expression` that tells clients apart: ip, header:NAME, cookie:NAME, path, host, method, joined by +")
+	f.StringSliceVar(&p.trusted, "trusted-proxies", nil, "`CIDRs` of the proxies in front whose word on the client's address counts (default: nobody's)")
+	f.IntVar(&p.trustedHops, "trusted-hops", 0, "the `number` of proxies in front, 1 to 32, that each add an address (default: as --trusted-proxies tells)")
+	f.StringVar(&p.clientIPHeader, "client-ip-header", "", "the `header` in which they put it (default: X-Forwarded-For, once proxies are trusted)")
+	f.IntVar(&p.ipv6Prefix, "ipv6-prefix", 56, "how many `bits` of an IPv6 address tell clients apart, 32 to 128")
+	f.StringSliceVar(&p.headers, "headers", []string{"draft-8"}, "the RateLimit `fields` to send: draft-8 (also called draft-11), draft-7, draft-6, legacy, legacy-delta, several of them, or none")
+	f.StringVar(&p.onStoreError, "on-store-error", "open", "what to do with requests that cannot be decided: open lets them pass, closed answers 503")
+	f.StringVar(&p.store, "store", "memory", "where the state is: memory")
+	f.IntVar(&p.maxKeys, "max-keys", memstore.DefaultMaxKeys, "the most `keys` to keep in memory, 1 to 1073741824")
+	f.StringVar(&p.whenFull, "when-full", "forget", "what a new key does when every key still counts: forget the one that would be idle soonest, or refuse to be decided")
+	f.StringVar(&p.admin, "admin", "", "the `address` for /healthz, /readyz and /metrics (default: none)")
+	f.StringVar(&p.logFormat, "log-format", "text", "how to log: text or json")
+	f.DurationVar(&p.readHeaderTimeout, "read-header-timeout", 10*time.Second, "how long a client may take to send its header")
+	f.DurationVar(&p.idleTimeout, "idle-timeout", 2*time.Minute, "how long a connection may be idle")
+	f.DurationVar(&p.upstreamTimeout, "upstream-timeout", time.Minute, "how long the upstream may take to begin its answer")
+	f.DurationVar(&p.grace, "grace", 15*time.Second, "how long requests may take to end after SIGTERM")
+}
+
+// complete tells shells which values there are.
+func complete(cmd *cobra.Command) {
+	values := map[string][]string{
+		"headers": {"draft-8", "draft-7", "draft-6", "legacy", "legacy-delta", "none"},
+		"key":     {"ip", "header:", "cookie:", "path", "host", "method"},
+	}
+	for flag, allowed := range words {
+		values[flag] = allowed
+	}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		// No flag takes a file. The error is of a flag that does not exist.
+		_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(values[f.Name], cobra.ShellCompDirectiveNoFileComp))
+	})
+}
