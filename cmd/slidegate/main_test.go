@@ -250,6 +250,7 @@ func TestBadUsage(t *testing.T) {
 		{`--trusted-proxies "0.0.0.0/0": that is everybody`, serve("--trusted-proxies", "0.0.0.0/0")},
 		{"--client-ip-header X-Real-Ip without --trusted-proxies or --trusted-hops", serve("--client-ip-header", "X-Real-IP")},
 		{"--trusted-hops 33: allowed is 1 to 32", serve("--trusted-hops", "33")},
+		{"--trusted-hops 0: allowed is 1 to 32", serve("--trusted-hops", "0")},
 		{"--ipv6-prefix 16: allowed is 32 to 128", serve("--ipv6-prefix", "16")},
 		{`--headers "draft-5": allowed is draft-8`, serve("--headers", "draft-5")},
 		{`--headers "none": allowed is draft-8`, serve("--headers", "draft-8,none")},
@@ -408,7 +409,7 @@ func TestRequestsThatCannotBeDecided(t *testing.T) {
 
 func TestEnvironmentSetsFlags(t *testing.T) {
 	for _, limits := range []string{"a=2/1h; b=9/1d,counter", "a=2/1h\nb=9/1d,counter\n"} {
-		r := start(t, []string{"SLIDEGATE_LIMIT=" + limits, "SLIDEGATE_KEY=header:X-Key", "SLIDEGATE_HEADERS=draft-7,legacy-delta", "SLIDEGATE_UPSTREAM="})
+		r := start(t, []string{"SLIDEGATE_LIMIT=" + limits, "SLIDEGATE_KEY=header:X-Key", "SLIDEGATE_HEADERS=draft-7; legacy-delta", "SLIDEGATE_TRUSTED_PROXIES=192.0.2.0/24; 192.0.2.7,2001:db8::1", "SLIDEGATE_UPSTREAM="})
 		resp, _ := fetch(t, http.DefaultClient, "GET", r.url, "X-Key", "k")
 		if resp.Header.Get("RateLimit") != "limit=2, remaining=1, reset=3600" || resp.Header.Get("RateLimit-Policy") != "2;w=3600, 9;w=86400" || resp.Header.Get("X-RateLimit-Remaining") != "1" {
 			t.Errorf("%v", resp.Header)

@@ -100,8 +100,8 @@ func Environment(cmd *cobra.Command) (err error) {
 
 func set(flags *pflag.FlagSet, f *pflag.Flag, value string) error {
 	values := []string{value}
-	if f.Value.Type() == "stringArray" {
-		values = split(value)
+	if strings.HasPrefix(f.Value.Type(), "string") && f.Value.Type() != "string" {
+		values = split(value) // a list, or a flag that may be repeated
 	}
 	for _, v := range values {
 		if err := flags.Set(f.Name, v); err != nil {

@@ -330,8 +330,16 @@ func TestFormats(t *testing.T) {
 			t.Errorf("--format %s: %+v", format, r)
 		}
 	}
-	if r := reported(t, clf, "--limit", "9/1s", "--format", "jsonl", "-"); r.Events != 0 || r.Unreadable != 1 {
-		t.Errorf("an access log as jsonl: %+v", r)
+}
+
+// TestNothingReadIsAnError: a report that says 0 refused of a log that nobody could read would lie.
+func TestNothingReadIsAnError(t *testing.T) {
+	const clf = `10.0.0.1 - - [01/Mar/2021:00:00:02 +0000] "GET / HTTP/1.0" 200 1`
+	for _, how := range []string{"--json", "--verdicts", "--format=jsonl"} {
+		_, _, err := replayed(clf, "--limit", "9/1s", "--format", "jsonl", how, "-")
+		if err == nil || !strings.Contains(err.Error(), "no line could be read as jsonl: standard input:1: ") {
+			t.Errorf("%s: %v", how, err)
+		}
 	}
 }
 

@@ -53,6 +53,14 @@ func (l *log) read(f func(*event) error) error {
 	return nil
 }
 
+// nothingRead is an error where there were lines and none could be read: no report tells of a log then.
+func (l *log) nothingRead() error {
+	if l.bad.count == 0 || len(l.keys.names) > 0 {
+		return nil
+	}
+	return fmt.Errorf("no line could be read as %s: %s", l.format, l.bad.first[0])
+}
+
 func (l *log) readFile(name string, f func(*event) error) error {
 	r := l.stdin
 	if name != "-" {

@@ -61,9 +61,14 @@ func (r *run) printReport(ctx context.Context, l *log, s *sorter) error {
 	}
 	report := newReport(l, s, p, t)
 	if r.json {
-		return report.printJSON(r.stdout)
+		err = report.printJSON(r.stdout)
+	} else {
+		err = report.print(r.stdout)
 	}
-	return report.print(r.stdout)
+	if err != nil {
+		return err
+	}
+	return l.nothingRead()
 }
 
 // printVerdicts prints events as they are read where they are replayed in the order of the file,
@@ -98,5 +103,8 @@ func (r *run) printVerdicts(ctx context.Context, l *log, s *sorter) error {
 	if l.bad.count > 0 {
 		fmt.Fprintf(r.stderr, "slidegate: %s\n", l.bad.sentence())
 	}
-	return p.forgot()
+	if err := p.forgot(); err != nil {
+		return err
+	}
+	return l.nothingRead()
 }

@@ -182,9 +182,13 @@ func (s *server) gateOptions() []httpgate.Option {
 		options = append(options, httpgate.By(s.keyOf))
 	}
 	if len(s.trusted) > 0 {
-		options = append(options, httpgate.TrustProxies(s.trusted...))
+		networks := make([]string, len(s.trusted))
+		for i, network := range s.trusted {
+			networks[i] = strings.TrimSpace(network)
+		}
+		options = append(options, httpgate.TrustProxies(networks...))
 	}
-	if s.trustedHops != 0 {
+	if s.trustedHops != unset {
 		options = append(options, httpgate.TrustHops(s.trustedHops))
 	}
 	if s.clientIPHeader != "" {

@@ -53,9 +53,13 @@ quotas.`,
 		},
 	}
 	p.flags(cmd.Flags())
+	cmd.Flags().Lookup("trusted-hops").DefValue = "0" // there is no default to show
 	complete(cmd)
 	return cmd
 }
+
+// unset is the number of a flag that was not given.
+const unset = -1
 
 func (p *plan) flags(f *pflag.FlagSet) {
 	f.StringArrayVar(&p.limits, "limit", nil, config.LimitsUsage)
@@ -63,7 +67,7 @@ func (p *plan) flags(f *pflag.FlagSet) {
 	f.StringVar(&p.upstream, "upstream", "", "the `URL` of the service behind, such as http://127.0.0.1:3000, https:// or h2c:// (default: answer with a small JSON)")
 	f.StringVar(&p.key, "key", "ip", "the `expression` that tells clients apart: ip, header:NAME, cookie:NAME, path, host, method, joined by +")
 	f.StringSliceVar(&p.trusted, "trusted-proxies", nil, "`CIDRs` of the proxies in front whose word on the client's address counts (default: nobody's)")
-	f.IntVar(&p.trustedHops, "trusted-hops", 0, "the `number` of proxies in front, 1 to 32, that each add an address (default: as --trusted-proxies tells)")
+	f.IntVar(&p.trustedHops, "trusted-hops", unset, "the `number` of proxies in front, 1 to 32, that each add an address (default: as --trusted-proxies tells)")
 	f.StringVar(&p.clientIPHeader, "client-ip-header", "", "the `header` in which they put it (default: X-Forwarded-For, once proxies are trusted)")
 	f.IntVar(&p.ipv6Prefix, "ipv6-prefix", 56, "how many `bits` of an IPv6 address tell clients apart, 32 to 128")
 	f.StringSliceVar(&p.headers, "headers", []string{"draft-8"}, "the RateLimit `fields` to send: draft-8 (also called draft-11), draft-7, draft-6, legacy, legacy-delta, several of them, or none")
