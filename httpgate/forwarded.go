@@ -31,6 +31,9 @@ func forwardedFor(lines []string) (members []string, ok bool) {
 	return members, true
 }
 
+// maxParameters bounds an element: the search for a name that is there twice is quadratic.
+const maxParameters = 16
+
 // A scanner reads a Forwarded field from its start.
 type scanner struct{ rest string }
 
@@ -47,7 +50,7 @@ func (s *scanner) element() (node string, present, ok bool) {
 			continue
 		}
 		name, value, good := s.pair()
-		if !good {
+		if !good || len(seen) == maxParameters {
 			return "", false, false
 		}
 		for _, earlier := range seen {

@@ -864,3 +864,24 @@ func TestDenyHandlerMayHijack(t *testing.T) {
 		t.Errorf("the server complains: %s", log.String())
 	}
 }
+
+// TestLongForwardedIsCheap: an element of very many parameters is malformed, not compared pair by pair.
+func TestLongForwardedIsCheap(t *testing.T) {
+	var b strings.Builder
+	for i := range 60_000 {
+		fmt.Fprintf(&b, "p%d=1;", i)
+	}
+	a, err := httpgate.NewAddresses(httpgate.TrustProxies("10.0.0.0/8"), httpgate.ClientIPHeader("Forwarded"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin := time.Now()
+	for range 20 {
+		if _, reason := a.Find(request("GET", "/", "10.0.0.1:1", "Forwarded", b.String()+"for=203.0.113.7")); reason != httpgate.ReasonMalformed {
+			t.Fatalf("found as %s", reason)
+		}
+	}
+	if took := time.Since(begin); took > 20*time.Second { // pair by pair it is minutes
+		t.Errorf("%s for twenty headers", took)
+	}
+}

@@ -682,3 +682,32 @@ func names(pattern *regexp.Regexp, text string) (all []string) {
 	slices.Sort(all)
 	return all
 }
+
+// TestWhoReadsTheLogMayGo: a log line that nobody reads does not end the proxy.
+func TestWhoReadsTheLogMayGo(t *testing.T) {
+	cmd := exec.Command(binary, "serve", "--listen", "127.0.0.1:0", "--limit", "9/1h")
+	pipe, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	}()
+	url := ""
+	lines := bufio.NewScanner(pipe)
+	for lines.Scan() && !strings.Contains(lines.Text(), "read on") {
+		if at, ok := strings.CutPrefix(lines.Text(), "slidegate: listening on "); ok {
+			url = at
+		}
+	}
+	pipe.Close()
+	for range 2 { // the first of them is warned about
+		if resp, _ := fetch(t, http.DefaultClient, "GET", url, "X-Forwarded-For", "203.0.113.7"); resp.StatusCode != 200 {
+			t.Errorf("status %d", resp.StatusCode)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/pem"
@@ -227,6 +228,69 @@ func TestWebSocketPasses(t *testing.T) {
 	}
 	if _, resp, err := websocket.Dial(ctx, r.url+"/ws", nil); err == nil || resp == nil || resp.StatusCode != 429 {
 		t.Errorf("a second connection: %v, %v", resp, err)
+	}
+}
+
+// TestWebSocketsDrain: an open one has the grace time to end, and then the process does.
+func TestWebSocketsDrain(t *testing.T) {
+	r := start(t, nil, "--limit", "9/1h", "--grace", "10m", "--upstream", behind(t, func(w http.ResponseWriter, r *http.Request) {
+		conn, err := websocket.Accept(w, r, nil)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.CloseNow()
+		if kind, message, err := conn.Read(r.Context()); err == nil {
+			conn.Write(r.Context(), kind, message)
+			conn.Read(r.Context())
+		}
+	}))
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	conn, _, err := websocket.Dial(ctx, r.url+"/ws", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.CloseNow()
+	r.terminate()
+	eventually(t, "draining", func() bool { return strings.Contains(r.said(), "draining") })
+	if err := conn.Write(ctx, websocket.MessageText, []byte("still here")); err != nil {
+		t.Fatal(err)
+	}
+	if _, got, err := conn.Read(ctx); err != nil || string(got) != "still here" {
+		t.Errorf("%q, %v while draining", got, err)
+	}
+	conn.Close(websocket.StatusNormalClosure, "")
+	if status := r.end(); status != 0 {
+		t.Errorf("ended with %d: %s", status, r.said())
+	}
+}
+
+// TestFieldsOutliveInterimResponses: an upstream's 103 does not take the gate's fields from the answer.
+func TestFieldsOutliveInterimResponses(t *testing.T) {
+	r := start(t, nil, "--limit", "9/1h", "--upstream", behind(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Link", "</a.css>; rel=preload")
+		w.WriteHeader(http.StatusEarlyHints)
+		w.WriteHeader(http.StatusOK)
+	}))
+	resp, _ := fetch(t, http.DefaultClient, "GET", r.url)
+	if got := resp.Header.Values("RateLimit"); len(got) != 1 || got[0] != `"9/1h";r=8;t=3600` {
+		t.Errorf("RateLimit is %q in %v", got, resp.Header)
+	}
+}
+
+// TestConnectIsRefused: nobody gets a tunnel through the upstream.
+func TestConnectIsRefused(t *testing.T) {
+	r := start(t, nil, "--limit", "9/1h", "--upstream", behind(t, func(http.ResponseWriter, *http.Request) { t.Error("the upstream was asked") }))
+	conn, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	io.WriteString(conn, "CONNECT evil.example:443 HTTP/1.1\r\nHost: evil.example:443\r\n\r\n")
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil || resp.StatusCode != http.StatusMethodNotAllowed {
+		t.Errorf("%v, %v", resp, err)
 	}
 }
 

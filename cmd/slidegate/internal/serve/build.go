@@ -33,6 +33,7 @@ type server struct {
 	log      *slog.Logger
 	singles  []string // fields in which only the gate speaks
 	outage   outage
+	underWay atomic.Int64 // requests behind the gate, WebSockets included
 	draining atomic.Bool
 }
 

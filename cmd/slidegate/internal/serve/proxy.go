@@ -1,8 +1,10 @@
 package serve
 
 import (
+	"context"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -118,8 +120,39 @@ func (b *clientBody) Close() error {
 	return b.ReadCloser.Close()
 }
 
+type saidKey struct{}
+
+// around counts who is under way, and keeps what the gate said: ReverseProxy clears every field
+// behind an interim response, such as 103.
+func (s *server) around(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.underWay.Add(1)
+		defer s.underWay.Add(-1)
+		if r.Method == http.MethodConnect { // a tunnel to wherever the client likes is no request of a service
+			refuse(w, r, http.StatusMethodNotAllowed)
+			return
+		}
+		said := maps.Clone(w.Header())
+		again := func() {
+			for name, values := range said {
+				if w.Header()[name] == nil {
+					w.Header()[name] = values
+				}
+			}
+		}
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), saidKey{}, again)))
+	})
+}
+
+func sayAgain(r *http.Request) {
+	if again, ok := r.Context().Value(saidKey{}).(func()); ok {
+		again()
+	}
+}
+
 // answered looks at the head of an answer before it is passed on.
 func (s *server) answered(resp *http.Response) error {
+	sayAgain(resp.Request)
 	if s.outage.recovered() {
 		s.log.Info("the upstream answers again")
 	}
@@ -152,6 +185,7 @@ func singles(formats []httpgate.Format) (names []string) {
 // failed answers where the upstream did not. A client that went away, or whose request could not be
 // read to its end or sent on, is no evidence against the upstream.
 func (s *server) failed(w http.ResponseWriter, r *http.Request, err error) {
+	sayAgain(r)
 	body, _ := r.Body.(*clientBody)
 	if unsent := r.URL.Host != s.upstream.Host; unsent || body != nil && body.failed.Load() {
 		refuse(w, r, http.StatusBadRequest)

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 )
 
 // run binds every address, says what it does, serves, and drains when it is told to end.
@@ -28,6 +29,7 @@ func (s *server) run(ctx context.Context) error {
 		}
 		defer adminListener.Close()
 	}
+	signal.Ignore(syscall.SIGPIPE) // whoever reads the log may go: the proxy stays
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	front := s.frontServer()
@@ -59,6 +61,17 @@ func (s *server) drain(front *http.Server) error {
 		front.Close()
 		return nil
 	}
+	// Shutdown knows nothing of connections that were taken over, such as WebSockets.
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for err == nil && s.underWay.Load() > 0 {
+		select {
+		case <-ctx.Done():
+			s.log.Warn("connections were still open when the grace time was over")
+			return nil
+		case <-tick.C:
+		}
+	}
 	return err
 }
 
@@ -68,11 +81,13 @@ func (s *server) frontServer() *http.Server {
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
 	return &http.Server{
-		Handler:           s.gate.Wrap(s.behind()),
+		Handler:           s.gate.Wrap(s.around(s.behind())),
 		ReadHeaderTimeout: s.readHeaderTimeout,
 		IdleTimeout:       s.idleTimeout,
 		Protocols:         protocols,
-		ErrorLog:          s.debugLog(),
+
+		DisableGeneralOptionsHandler: true, // OPTIONS * counts as well
+		ErrorLog:                     s.debugLog(),
 	}
 }
 
