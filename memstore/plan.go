@@ -166,8 +166,8 @@ func (p *plan) TakeOne(_ context.Context, key string, cost int64) (allowed bool,
 	return p.takeNew(pr, sh, cost)
 }
 
-// takeNew is TakeOne for a key without a state of the limit. It is kept out of its callers, whose
-// frames would have to hold an Answer.
+// takeNew is take for the quick ways to ask, where the key has no state or the limits are several. It
+// is kept out of its callers, whose frames would have to hold an Answer.
 //
 //go:noinline
 func (p *plan) takeNew(pr print, sh *shard, cost int64) (allowed bool, now int64, r slidegate.Reading, err error) {

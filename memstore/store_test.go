@@ -349,7 +349,6 @@ func TestDecisionsAllocateNothing(t *testing.T) {
 		for range 3 {
 			d, _ = l.Take(ctx, keys[7])
 		}
-		clock := s.now()
 		n := testing.AllocsPerRun(1000, func() {
 			d, _ = l.Take(ctx, keys[7])
 			_ = d.Remaining()
@@ -360,7 +359,6 @@ func TestDecisionsAllocateNothing(t *testing.T) {
 		if n != 0 {
 			t.Errorf("%s: %v allocations a decision", name, n)
 		}
-		_ = clock
 	}
 }
 
