@@ -19,6 +19,7 @@ type identity struct {
 type limit struct {
 	id         uint32 // of its identity in this store
 	counter    bool
+	few        bool  // may be a few
 	wide       bool  // needs wide rings
 	span       int64 // window, in milliseconds
 	quota      int64
@@ -32,6 +33,7 @@ func newLimit(l slidegate.Limit, id uint32) limit {
 	return limit{
 		id:         id,
 		counter:    l.Algorithm == slidegate.SlidingCounter,
+		few:        span < narrowSpan,
 		wide:       span >= narrowSpan || l.Quota >= narrowQuota,
 		span:       span,
 		quota:      l.Quota,
@@ -45,7 +47,9 @@ func newLimit(l slidegate.Limit, id uint32) limit {
 //	       sliding log                      sliding counter
 //	at     recorded time of the newest      start of the current window
 //	word   units of the only entry, or      units of the window before << 31 | units of
-//	       spilled | index of a ring        the current one, or spilled | index of a pair
+//	       spilled | fewBit | index of a    the current one, or spilled | index of a pair
+//	       few, or spilled | index of a
+//	       ring
 type state struct {
 	at    int64
 	word  uint64
@@ -98,6 +102,9 @@ func (sh *shard) readLog(st *state, l *limit, now, cost int64) (r slidegate.Read
 		}
 		return r, 0
 	}
+	if st.word&fewBit != 0 {
+		return sh.readFew(st, l, now, cost)
+	}
 	log := sh.rings.at(st.word)
 	live = log.live(now, l.span, st.at)
 	if live == int(log.n) {
@@ -110,23 +117,31 @@ func (sh *shard) readLog(st *state, l *limit, now, cost int64) (r slidegate.Read
 	return r, live
 }
 
+func (sh *shard) readFew(st *state, l *limit, now, cost int64) (r slidegate.Reading, live int) {
+	f := sh.fews.at(st.word)
+	live = f.live(now, l.span, st.at)
+	if live == f.len() {
+		return r, live
+	}
+	r.At, r.Units = st.at, int64(f.len()-live)
+	if need := r.Units + cost - l.quota; cost > 0 && need > 0 {
+		r.Back = f.time(live+int(need)-1, st.at)
+	}
+	return r, live
+}
+
 // chargeLog records cost units at now and drops what has left the window: the entries before live.
 func (sh *shard) chargeLog(st *state, l *limit, now, cost int64, live int) {
 	at := window.Record(now, l.resolution, st.at, true)
 	if st.word&spilled == 0 {
-		switch {
-		case live == 1:
-			st.at, st.word = at, uint64(cost)
-		case at == st.at:
-			st.word += uint64(cost)
-		default:
-			var log ring
-			log.fit(l, st.at)
-			log.push(st.at, int64(st.word))
-			log.push(at, cost)
-			st.at, st.word = at, sh.rings.add(log)
-		}
+		sh.chargeOne(st, l, at, cost, live)
 		return
+	}
+	if st.word&fewBit != 0 {
+		if sh.chargeFew(st, l, at, cost, live) {
+			return
+		}
+		live = 0
 	}
 	log := sh.rings.at(st.word)
 	log.drop(live, st.at)
@@ -142,6 +157,49 @@ func (sh *shard) chargeLog(st *state, l *limit, now, cost int64, live int) {
 	st.at = at
 }
 
+// chargeOne is chargeLog for a log of one entry.
+func (sh *shard) chargeOne(st *state, l *limit, at, cost int64, live int) {
+	switch {
+	case live == 1:
+		st.at, st.word = at, uint64(cost)
+	case at == st.at:
+		st.word += uint64(cost)
+	case l.few && int64(st.word)+cost <= fewUnits:
+		var f few
+		f.push(st.at, int64(st.word))
+		f.push(at, cost)
+		st.at, st.word = at, sh.fews.add(f)|fewBit
+	default:
+		var log ring
+		log.fit(l, st.at)
+		log.push(st.at, int64(st.word))
+		log.push(at, cost)
+		st.at, st.word = at, sh.rings.add(log)
+	}
+}
+
+// chargeFew is chargeLog for a few. Where the units are too many it makes a ring of those that count,
+// and is not done.
+func (sh *shard) chargeFew(st *state, l *limit, at, cost int64, live int) (done bool) {
+	f := sh.fews.at(st.word)
+	switch {
+	case live == f.len():
+		sh.fews.remove(st.word)
+		st.at, st.word = at, uint64(cost)
+	case f.room(live, cost):
+		f.cut(0, live)
+		f.push(at, cost)
+		st.at = at
+	default:
+		f.cut(0, live)
+		log := f.ring(l, st.at)
+		sh.fews.remove(st.word)
+		st.word = sh.rings.add(log)
+		return false
+	}
+	return true
+}
+
 // refundLog takes back cost units recorded at time and tells whether anything is left.
 func (sh *shard) refundLog(st *state, l *limit, now, time, cost int64) (left bool) {
 	if st.word&spilled == 0 {
@@ -149,6 +207,11 @@ func (sh *shard) refundLog(st *state, l *limit, now, time, cost int64) (left boo
 			st.word -= min(uint64(cost), st.word)
 		}
 		return st.word > 0
+	}
+	if st.word&fewBit != 0 {
+		f := sh.fews.at(st.word)
+		st.at = f.refund(time, cost, now, l.span, st.at)
+		return f.len() > 0
 	}
 	log := sh.rings.at(st.word)
 	st.at = log.refund(time, cost, now, l.span, st.at)
@@ -185,6 +248,9 @@ func (sh *shard) used(st *state, now, span int64, counter bool) int64 {
 	if st.word&spilled == 0 {
 		return int64(st.word)
 	}
+	if st.word&fewBit != 0 {
+		return int64(sh.fews.at(st.word).len())
+	}
 	log := sh.rings.at(st.word)
 	return log.total - log.before
 }
@@ -194,9 +260,12 @@ func (sh *shard) release(st *state, counter bool) {
 	if st.word&spilled == 0 {
 		return
 	}
-	if counter {
+	switch {
+	case counter:
 		sh.pairs.remove(st.word)
-	} else {
+	case st.word&fewBit != 0:
+		sh.fews.remove(st.word)
+	default:
 		sh.rings.remove(st.word)
 	}
 	st.word = 0

@@ -132,6 +132,9 @@ func (sh *shard) quickLog(st *state, l *limit, now, cost int64) (r slidegate.Rea
 	if st.word&spilled == 0 {
 		return r, false, false
 	}
+	if st.word&fewBit != 0 {
+		return sh.quickFew(st, l, now, cost)
+	}
 	log := sh.rings.at(st.word)
 	if log.n == 0 || !window.Counts(log.oldest, now, l.span) {
 		return r, false, false
@@ -146,6 +149,26 @@ func (sh *shard) quickLog(st *state, l *limit, now, cost int64) (r slidegate.Rea
 	}
 	log.add(cost, st.at)
 	r.Units += cost
+	return r, true, true
+}
+
+func (sh *shard) quickFew(st *state, l *limit, now, cost int64) (r slidegate.Reading, room, done bool) {
+	f := sh.fews.at(st.word)
+	oldest := f.time(0, st.at)
+	if !window.Counts(oldest, now, l.span) {
+		return r, false, false
+	}
+	r = slidegate.Reading{At: st.at, Units: int64(f.len())}
+	switch need := r.Units + cost - l.quota; {
+	case need == 1:
+		r.Back = oldest
+		return r, false, true
+	case need > 1, l.resolution > 1, !f.room(0, cost):
+		return r, false, false
+	}
+	st.at = max(st.at, now)
+	f.push(st.at, cost)
+	r.At, r.Units = st.at, r.Units+cost
 	return r, true, true
 }
 

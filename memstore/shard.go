@@ -35,6 +35,7 @@ type shard struct {
 type parts struct {
 	slots []slot
 	nodes slab[state] // second and further limits of keys
+	fews  slab[few]
 	rings slab[ring]
 	pairs slab[pair]
 }
@@ -193,7 +194,7 @@ func (sh *shard) shrink(kinds []kind) {
 	case sh.keys == 0:
 		sh.parts, sh.soonest = parts{}, nil
 	case len(sh.slots) > minSlots && sh.keys*5 < len(sh.slots),
-		sh.nodes.sparse(), sh.rings.sparse(), sh.pairs.sparse():
+		sh.nodes.sparse(), sh.fews.sparse(), sh.rings.sparse(), sh.pairs.sparse():
 		sh.rebuild(kinds)
 	}
 }
@@ -207,6 +208,8 @@ func (sh *shard) rebuild(kinds []kind) {
 		case st.word&spilled == 0:
 		case kinds[st.limit].counter:
 			st.word = sh.pairs.add(*old.pairs.at(st.word))
+		case st.word&fewBit != 0:
+			st.word = sh.fews.add(*old.fews.at(st.word)) | fewBit
 		default:
 			st.word = sh.rings.add(*old.rings.at(st.word))
 		}

@@ -20,12 +20,12 @@ func (s *slab[T]) add(v T) uint64 {
 }
 
 // at returns the value that a word finds. The pointer is good until the next add.
-func (s *slab[T]) at(word uint64) *T { return &s.values[word&^spilled] }
+func (s *slab[T]) at(word uint64) *T { return &s.values[uint32(word)] }
 
 // remove forgets the value that a word finds.
 func (s *slab[T]) remove(word uint64) {
 	var zero T
-	i := uint32(word &^ spilled)
+	i := uint32(word)
 	s.values[i] = zero
 	s.free = append(s.free, i)
 }
