@@ -185,24 +185,24 @@ func (d *Decision) BindingIndex() int {
 }
 
 func (d *Decision) bindingOfSeveral() int {
-	best := 0
+	best, refused, least := 0, d.Refuses(0), d.remaining(0)
 	for i := 1; i < len(d.limits); i++ {
-		if d.binds(i, best) {
-			best = i
+		refuses, remaining := d.Refuses(i), d.remaining(i)
+		switch {
+		case refuses != refused:
+			if refused {
+				continue
+			}
+		case remaining > least, remaining == least && !d.waitsLonger(i, best, refused):
+			continue
 		}
+		best, refused, least = i, refuses, remaining
 	}
 	return best
 }
 
-// binds tells whether limit i binds rather than limit j, which was declared earlier.
-func (d *Decision) binds(i, j int) bool {
-	refused, other := d.Refuses(i), d.Refuses(j)
-	if refused != other {
-		return refused
-	}
-	if a, b := d.remaining(i), d.remaining(j); a != b {
-		return a < b
-	}
+// waitsLonger tells whether limit i has longer to wait than limit j, both refusing or neither.
+func (d *Decision) waitsLonger(i, j int, refused bool) bool {
 	if refused {
 		return d.retry(i) > d.retry(j)
 	}

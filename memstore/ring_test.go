@@ -63,6 +63,9 @@ func TestLogIsItsEntries(t *testing.T) {
 		from int64 // the clock's first reading
 		jump int64 // the most it moves
 	}{
+		{"few", slidegate.Per(time.Second, 12), 1_757_750_400_000, 80},
+		{"few, where the low bits wrap", slidegate.Per(20*24*time.Hour, 12), 1<<40 - 1<<31, 1 << 28},
+		{"few, and a ring at times", slidegate.Per(time.Second, 18), -5_000, 300},
 		{"narrow", slidegate.Per(time.Second, 40), 1_757_750_400_000, 80},
 		{"narrow, where the low bits wrap", slidegate.Per(20*24*time.Hour, 1000), 1<<40 - 1<<31, 1 << 28},
 		{"narrow, before the epoch", slidegate.Per(time.Second, 40), -5_000, 80},
@@ -135,6 +138,9 @@ func TestRingFollowsWhatIsHeld(t *testing.T) {
 	for now := int64(1); now < 1000; now++ {
 		charge(now)
 	}
+	if st.word&fewBit != 0 {
+		t.Fatal("a thousand units are a few")
+	}
 	log := sh.rings.at(st.word)
 	if log.n != 1000 || log.cap() != 1000 || log.shift != 0 {
 		t.Fatalf("a full log of 1000 has %d entries in a ring of %d", log.n, log.cap())
@@ -164,5 +170,35 @@ func TestNarrowRingWidens(t *testing.T) {
 	}
 	if r, _ := sh.readLog(st, &large, 5, 1); r.Units != 3+2*(1<<33) {
 		t.Fatalf("%d units count, want %d", r.Units, 3+2*(1<<33))
+	}
+}
+
+// TestFewUnitsNeedOneLine: a log is a block of 64 bytes up to fewUnits, a ring beyond, and nothing outside
+// of its slot again once all but the newest charge have left.
+func TestFewUnitsNeedOneLine(t *testing.T) {
+	l := newLimit(slidegate.Per(time.Second, 1000), 0)
+	sh, st := &shard{}, &state{at: 0, word: 1}
+	for i := int64(1); i <= fewUnits; i++ {
+		if i > 1 {
+			_, live := sh.readLog(st, &l, i, 1)
+			sh.chargeLog(st, &l, i, 1, live)
+		}
+		if few := st.word&fewBit != 0; few != (i > 1) || len(sh.rings.values) > 0 {
+			t.Fatalf("with %d units: a few is %v, %d rings", i, few, len(sh.rings.values))
+		}
+	}
+	full := *st
+	_, live := sh.readLog(st, &l, 5000, 1)
+	if sh.chargeLog(st, &l, 5000, 1, live); st.word != 1 || len(sh.fews.free) != 1 {
+		t.Errorf("after a silence: word %x, %d blocks given back; want one unit in place and the block", st.word, len(sh.fews.free))
+	}
+	*st = full
+	sh.fews.free = nil
+	copy(sh.fews.at(st.word)[:], []uint32{fewUnits, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15})
+	if _, live = sh.readLog(st, &l, 16, 1); live != 0 {
+		t.Fatalf("%d units of %d have left", live, fewUnits)
+	}
+	if sh.chargeLog(st, &l, 16, 1, live); st.word&fewBit != 0 || sh.rings.at(st.word).n != fewUnits+1 {
+		t.Errorf("one unit more than a few is no ring of %d entries", fewUnits+1)
 	}
 }
