@@ -18,6 +18,7 @@ type identity struct {
 // A limit is a slidegate.Limit in the numbers that decisions use.
 type limit struct {
 	id         uint32 // of its identity in this store
+	tag        int    // the same, where a slot has room for it
 	counter    bool
 	few        bool  // may be a few
 	wide       bool  // needs wide rings
@@ -32,6 +33,7 @@ func newLimit(l slidegate.Limit, id uint32) limit {
 	resolution := max(1, l.Resolution.Milliseconds())
 	return limit{
 		id:         id,
+		tag:        tagOf(id),
 		counter:    l.Algorithm == slidegate.SlidingCounter,
 		few:        span < narrowSpan,
 		wide:       span >= narrowSpan || l.Quota >= narrowQuota,
@@ -42,19 +44,48 @@ func newLimit(l slidegate.Limit, id uint32) limit {
 	}
 }
 
-// A state is one limit of one key, in 24 bytes without a pointer.
+func tagOf(id uint32) int {
+	if id < chained {
+		return int(id)
+	}
+	return noTag
+}
+
+// A state is one limit of one key, in 16 bytes without a pointer: a time with a tag, and a word.
 //
 //	       sliding log                      sliding counter
-//	at     recorded time of the newest      start of the current window
+//	time   recorded time of the newest      start of the current window
 //	word   units of the only entry, or      units of the window before << 31 | units of
 //	       spilled | fewBit | index of a    the current one, or spilled | index of a pair
 //	       few, or spilled | index of a
 //	       ring
+//
+// The tag is that of the limit where the state is in its key's slot.
 type state struct {
-	at    int64
-	word  uint64
-	limit uint32 // id of the identity
-	next  uint32 // 1 + index of the key's next state in the shard's nodes; 0 for none
+	time int64 // << tagBits | tag
+	word uint64
+}
+
+const (
+	tagBits = 14
+	tagMask = 1<<tagBits - 1
+	chained = tagMask // the tag of a slot whose word is the index of a node
+	noTag   = -1      // of a limit whose states are always in nodes
+
+	// maxTime bounds the times that a state can hold: 8,900 years from the epoch, with room for a window.
+	maxTime = 1 << (62 - tagBits)
+)
+
+func (st *state) at() int64      { return st.time >> tagBits }
+func (st *state) tag() int       { return int(st.time & tagMask) }
+func (st *state) setAt(at int64) { st.time = at<<tagBits | st.time&tagMask }
+
+// newState returns the state of a limit for a node or, with its tag, for a slot.
+func newState(at int64, word uint64) state { return state{time: at << tagBits, word: word} }
+
+// tagged returns the state with another tag.
+func (st state) tagged(tag int) state {
+	return state{time: st.time&^tagMask | int64(tag), word: st.word}
 }
 
 const (
@@ -70,14 +101,14 @@ type pair struct{ prev, cur int64 }
 func (sh *shard) load(st *state) window.Counter {
 	if st.word&spilled != 0 {
 		p := sh.pairs.at(st.word)
-		return window.Counter{Start: st.at, Prev: p.prev, Cur: p.cur}
+		return window.Counter{Start: st.at(), Prev: p.prev, Cur: p.cur}
 	}
-	return window.Counter{Start: st.at, Prev: int64(st.word >> counted), Cur: int64(st.word & countMask)}
+	return window.Counter{Start: st.at(), Prev: int64(st.word >> counted), Cur: int64(st.word & countMask)}
 }
 
 // save stores a counter.
 func (sh *shard) save(st *state, c window.Counter) {
-	st.at = c.Start
+	st.setAt(c.Start)
 	if st.word&spilled != 0 {
 		*sh.pairs.at(st.word) = pair{c.Prev, c.Cur}
 		return
@@ -93,12 +124,12 @@ func (sh *shard) save(st *state, c window.Counter) {
 // unit that has to leave. live is the index of the oldest entry that counts.
 func (sh *shard) readLog(st *state, l *limit, now, cost int64) (r slidegate.Reading, live int) {
 	if st.word&spilled == 0 {
-		if !window.Counts(st.at, now, l.span) {
+		if !window.Counts(st.at(), now, l.span) {
 			return r, 1
 		}
-		r.At, r.Units = st.at, int64(st.word)
+		r.At, r.Units = st.at(), int64(st.word)
 		if cost > 0 && r.Units+cost > l.quota {
-			r.Back = st.at
+			r.Back = st.at()
 		}
 		return r, 0
 	}
@@ -106,33 +137,33 @@ func (sh *shard) readLog(st *state, l *limit, now, cost int64) (r slidegate.Read
 		return sh.readFew(st, l, now, cost)
 	}
 	log := sh.rings.at(st.word)
-	live = log.live(now, l.span, st.at)
+	live = log.live(now, l.span, st.at())
 	if live == int(log.n) {
 		return r, live
 	}
-	r.At, r.Units = st.at, log.total-log.upTo(live)
+	r.At, r.Units = st.at(), log.total-log.upTo(live)
 	if need := r.Units + cost - l.quota; cost > 0 && need > 0 {
-		r.Back = log.leaver(live, need, st.at)
+		r.Back = log.leaver(live, need, st.at())
 	}
 	return r, live
 }
 
 func (sh *shard) readFew(st *state, l *limit, now, cost int64) (r slidegate.Reading, live int) {
 	f := sh.fews.at(st.word)
-	live = f.live(now, l.span, st.at)
+	live = f.live(now, l.span, st.at())
 	if live == f.len() {
 		return r, live
 	}
-	r.At, r.Units = st.at, int64(f.len()-live)
+	r.At, r.Units = st.at(), int64(f.len()-live)
 	if need := r.Units + cost - l.quota; cost > 0 && need > 0 {
-		r.Back = f.time(live+int(need)-1, st.at)
+		r.Back = f.time(live+int(need)-1, st.at())
 	}
 	return r, live
 }
 
 // chargeLog records cost units at now and drops what has left the window: the entries before live.
 func (sh *shard) chargeLog(st *state, l *limit, now, cost int64, live int) {
-	at := window.Record(now, l.resolution, st.at, true)
+	at := window.Record(now, l.resolution, st.at(), true)
 	if st.word&spilled == 0 {
 		sh.chargeOne(st, l, at, cost, live)
 		return
@@ -144,37 +175,40 @@ func (sh *shard) chargeLog(st *state, l *limit, now, cost int64, live int) {
 		live = 0
 	}
 	log := sh.rings.at(st.word)
-	log.drop(live, st.at)
+	log.drop(live, st.at())
 	if l.wide && log.shift == 0 {
-		log.resize(log.cap(), true, st.at)
+		log.resize(log.cap(), true, st.at())
 	}
-	if at == st.at && log.n > 0 {
+	if at == st.at() && log.n > 0 {
 		log.add(cost, at)
 		return
 	}
-	log.fit(l, st.at)
+	log.fit(l, st.at())
 	log.push(at, cost)
-	st.at = at
+	st.setAt(at)
 }
 
 // chargeOne is chargeLog for a log of one entry.
 func (sh *shard) chargeOne(st *state, l *limit, at, cost int64, live int) {
 	switch {
 	case live == 1:
-		st.at, st.word = at, uint64(cost)
-	case at == st.at:
+		st.setAt(at)
+		st.word = uint64(cost)
+	case at == st.at():
 		st.word += uint64(cost)
 	case l.few && int64(st.word)+cost <= fewUnits:
 		var f few
-		f.push(st.at, int64(st.word))
+		f.push(st.at(), int64(st.word))
 		f.push(at, cost)
-		st.at, st.word = at, sh.fews.add(f)|fewBit
+		st.setAt(at)
+		st.word = sh.fews.add(f) | fewBit
 	default:
 		var log ring
-		log.fit(l, st.at)
-		log.push(st.at, int64(st.word))
+		log.fit(l, st.at())
+		log.push(st.at(), int64(st.word))
 		log.push(at, cost)
-		st.at, st.word = at, sh.rings.add(log)
+		st.setAt(at)
+		st.word = sh.rings.add(log)
 	}
 }
 
@@ -185,14 +219,15 @@ func (sh *shard) chargeFew(st *state, l *limit, at, cost int64, live int) (done 
 	switch {
 	case live == f.len():
 		sh.fews.remove(st.word)
-		st.at, st.word = at, uint64(cost)
+		st.setAt(at)
+		st.word = uint64(cost)
 	case f.room(live, cost):
 		f.cut(0, live)
 		f.push(at, cost)
-		st.at = at
+		st.setAt(at)
 	default:
 		f.cut(0, live)
-		log := f.ring(l, st.at)
+		log := f.ring(l, st.at())
 		sh.fews.remove(st.word)
 		st.word = sh.rings.add(log)
 		return false
@@ -203,18 +238,18 @@ func (sh *shard) chargeFew(st *state, l *limit, at, cost int64, live int) (done 
 // refundLog takes back cost units recorded at time and tells whether anything is left.
 func (sh *shard) refundLog(st *state, l *limit, now, time, cost int64) (left bool) {
 	if st.word&spilled == 0 {
-		if st.at == time && window.Counts(time, now, l.span) {
+		if st.at() == time && window.Counts(time, now, l.span) {
 			st.word -= min(uint64(cost), st.word)
 		}
 		return st.word > 0
 	}
 	if st.word&fewBit != 0 {
 		f := sh.fews.at(st.word)
-		st.at = f.refund(time, cost, now, l.span, st.at)
+		st.setAt(f.refund(time, cost, now, l.span, st.at()))
 		return f.len() > 0
 	}
 	log := sh.rings.at(st.word)
-	st.at = log.refund(time, cost, now, l.span, st.at)
+	st.setAt(log.refund(time, cost, now, l.span, st.at()))
 	return log.n > 0
 }
 
@@ -235,9 +270,9 @@ func (sh *shard) refundCounter(st *state, l *limit, start, cost int64) (left boo
 // is charged: from then on its state does not matter.
 func (sh *shard) resetAt(st *state, span int64, counter bool) int64 {
 	if !counter {
-		return st.at + span
+		return st.at() + span
 	}
-	return st.at + sh.load(st).WaitUntil(st.at, span, 0)
+	return st.at() + sh.load(st).WaitUntil(st.at(), span, 0)
 }
 
 // used returns the units of a state at now.

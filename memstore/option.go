@@ -15,7 +15,8 @@ const DefaultMaxKeys = 1_000_000
 type Option func(*Store)
 
 // WithClock makes the store read its time from now instead of the process clock. The store rounds
-// it down to a whole millisecond. It is called under a lock of the store and must not call the
+// it down to a whole millisecond, and takes one more than 8,900 years from 1970 for the farthest it can
+// hold. It is called under a lock of the store and must not call the
 // store. A store with another clock runs no timer: idle keys go when [Store.Sweep] is called.
 func WithClock(now func() time.Time) Option {
 	return func(s *Store) {

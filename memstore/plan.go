@@ -20,14 +20,43 @@ func (sh *shard) state(i int, l *limit) *state {
 	if i < 0 {
 		return nil
 	}
-	st := &sh.slots[i].state
-	for st.limit != l.id {
-		if st.next == 0 {
-			return nil
-		}
-		st = &sh.nodes.values[st.next-1]
+	if st := &sh.slots[i].state; st.tag() == l.tag {
+		return st
 	}
-	return st
+	if n := sh.chainedNode(i, l); n != nil {
+		return &n.state
+	}
+	return nil
+}
+
+func (sh *shard) chainedNode(i int, l *limit) *node {
+	for n := sh.first(i); n != nil; n = sh.next(n) {
+		if n.limit == l.id {
+			return n
+		}
+	}
+	return nil
+}
+
+// stateAfter is state for one limit after another: last is what it returned for the limit before. A chain
+// is mostly in the order in which limits are declared, so the next node is mostly the right one.
+func (sh *shard) stateAfter(i int, l *limit, last *node) (*state, *node) {
+	if i < 0 {
+		return nil, nil
+	}
+	if st := &sh.slots[i].state; st.tag() == l.tag {
+		return st, nil
+	}
+	if last != nil {
+		if n := sh.next(last); n != nil && n.limit == l.id {
+			return &n.state, n
+		}
+	}
+	n := sh.chainedNode(i, l)
+	if n == nil {
+		return nil, nil
+	}
+	return &n.state, n
 }
 
 // read returns how a limit stands at now for a request of cost, and for a log the index of the
@@ -58,20 +87,20 @@ func (sh *shard) charge(st *state, l *limit, now, cost int64, r slidegate.Readin
 		return r
 	}
 	sh.chargeLog(st, l, now, cost, live)
-	r.At = st.at
+	r.At = st.at()
 	return r
 }
 
 // open returns a first charge of a limit, as a state.
 func (sh *shard) open(l *limit, now, cost int64) (state, slidegate.Reading) {
-	st := state{limit: l.id}
 	if l.counter {
+		var st state
 		c := window.Counter{Start: window.Floor(now, l.span), Cur: cost}
 		sh.save(&st, c)
 		return st, slidegate.Reading{At: c.Start, Units: cost}
 	}
-	st.at, st.word = window.Record(now, l.resolution, 0, false), uint64(cost)
-	return st, slidegate.Reading{At: st.at, Units: cost}
+	at := window.Record(now, l.resolution, 0, false)
+	return newState(at, uint64(cost)), slidegate.Reading{At: at, Units: cost}
 }
 
 // Allow implements [slidegate.QuickPlan].
@@ -113,10 +142,10 @@ func (sh *shard) quick(st *state, l *limit, now, cost int64) (r slidegate.Readin
 	if !l.counter {
 		return sh.quickLog(st, l, now, cost)
 	}
-	if st.word&spilled != 0 || now >= st.at+l.span {
+	if st.word&spilled != 0 || now >= st.at()+l.span {
 		return r, false, false
 	}
-	r = slidegate.Reading{At: st.at, Units: int64(st.word & countMask), Back: int64(st.word >> counted)}
+	r = slidegate.Reading{At: st.at(), Units: int64(st.word & countMask), Back: int64(st.word >> counted)}
 	if r.Units+cost > l.quota {
 		return r, false, true
 	}
@@ -139,26 +168,26 @@ func (sh *shard) quickLog(st *state, l *limit, now, cost int64) (r slidegate.Rea
 	if log.n == 0 || !window.Counts(log.oldest, now, l.span) {
 		return r, false, false
 	}
-	r = slidegate.Reading{At: st.at, Units: log.total - log.before}
+	r = slidegate.Reading{At: st.at(), Units: log.total - log.before}
 	switch need := r.Units + cost - l.quota; {
 	case need == 1:
 		r.Back = log.oldest // an entry has one unit at least
 		return r, false, true
-	case need > 1, st.at < now || l.resolution > 1 || log.shift == 0 && l.wide:
+	case need > 1, st.at() < now || l.resolution > 1 || log.shift == 0 && l.wide:
 		return r, false, false
 	}
-	log.add(cost, st.at)
+	log.add(cost, st.at())
 	r.Units += cost
 	return r, true, true
 }
 
 func (sh *shard) quickFew(st *state, l *limit, now, cost int64) (r slidegate.Reading, room, done bool) {
 	f := sh.fews.at(st.word)
-	oldest := f.time(0, st.at)
+	oldest := f.time(0, st.at())
 	if !window.Counts(oldest, now, l.span) {
 		return r, false, false
 	}
-	r = slidegate.Reading{At: st.at, Units: int64(f.len())}
+	r = slidegate.Reading{At: st.at(), Units: int64(f.len())}
 	switch need := r.Units + cost - l.quota; {
 	case need == 1:
 		r.Back = oldest
@@ -166,9 +195,9 @@ func (sh *shard) quickFew(st *state, l *limit, now, cost int64) (r slidegate.Rea
 	case need > 1, l.resolution > 1, !f.room(0, cost):
 		return r, false, false
 	}
-	st.at = max(st.at, now)
-	f.push(st.at, cost)
-	r.At, r.Units = st.at, r.Units+cost
+	r.At, r.Units = max(r.At, now), r.Units+cost
+	f.push(r.At, cost)
+	st.setAt(r.At)
 	return r, true, true
 }
 
@@ -262,10 +291,11 @@ func (s *Store) reserve() bool {
 // decide reads every limit and tells whether all have room.
 func (p *plan) decide(sh *shard, i int, cost int64, answer *slidegate.Answer, found *[slidegate.MaxLimits]finding) bool {
 	answer.Allowed = true
+	var last *node
 	for j := range p.limits {
 		l, f := &p.limits[j], &found[j]
 		var room bool
-		f.st = sh.state(i, l)
+		f.st, last = sh.stateAfter(i, l, last)
 		answer.Readings[j], f.live, room = sh.read(f.st, l, answer.Now, cost)
 		answer.Allowed = answer.Allowed && room
 	}
@@ -294,7 +324,7 @@ func (p *plan) chargeAll(sh *shard, pr print, i int, answer *slidegate.Answer, c
 			var st state
 			st, answer.Readings[j] = sh.open(l, answer.Now, cost)
 			due = min(due, sh.resetAt(&st, l.span, l.counter))
-			i = sh.add(pr, i, st)
+			i = sh.add(pr, i, l, st)
 		}
 	}
 	sh.nextDue.Store(due)
@@ -305,13 +335,25 @@ func (p *plan) chargeAll(sh *shard, pr print, i int, answer *slidegate.Answer, c
 }
 
 // add gives the key at position i, or a new one if that is negative, one more state.
-func (sh *shard) add(pr print, i int, st state) int {
+func (sh *shard) add(pr print, i int, l *limit, st state) int {
 	if i < 0 {
-		return sh.insert(pr, st)
+		if l.tag != noTag {
+			return sh.insert(pr, st.tagged(l.tag))
+		}
+		i = sh.insert(pr, state{}.tagged(chained))
+	} else if first := &sh.slots[i].state; first.tag() != chained {
+		*first = state{word: sh.link(node{state: *first, limit: uint32(first.tag())})}.tagged(chained)
 	}
-	first := &sh.slots[i].state
-	st.next = first.next
-	first.next = uint32(sh.nodes.add(st)&^spilled) + 1
+	added := sh.link(node{state: st, limit: l.id})
+	last := sh.first(i)
+	if last == nil {
+		sh.slots[i].word = added
+		return i
+	}
+	for last.next != 0 {
+		last = sh.next(last)
+	}
+	last.next = uint32(added)
 	return i
 }
 
@@ -374,7 +416,7 @@ func (p *plan) edit(key string, f func(sh *shard, st *state, j int, now int64) (
 	}
 	// The key may be idle sooner now than a sweep expects.
 	kinds := s.kinds()
-	sh.nextDue.Store(min(sh.nextDue.Load(), sh.due(&sh.slots[i], kinds)))
+	sh.nextDue.Store(min(sh.nextDue.Load(), sh.due(i, kinds)))
 	sh.renote(i, now, kinds)
 	return nil
 }
@@ -392,24 +434,22 @@ func (s *Store) removed(sh *shard) {
 // close removes a limit's state from the slot at position i, and tells whether the key went too.
 func (sh *shard) close(i int, l *limit) (gone bool) {
 	first := &sh.slots[i].state
-	if first.limit == l.id {
+	if first.tag() != chained {
 		sh.release(first, l.counter)
-		if first.next == 0 {
-			sh.remove(i)
-			return true
+		sh.remove(i)
+		return true
+	}
+	if n := sh.first(i); n.limit == l.id {
+		first.word = sh.unlink(uint32(first.word), l.counter)
+	} else {
+		for sh.next(n).limit != l.id {
+			n = sh.next(n)
 		}
-		node := first.next - 1
-		*first = sh.nodes.values[node]
-		sh.nodes.remove(spilled | uint64(node))
+		n.next = uint32(sh.unlink(n.next, l.counter))
+	}
+	if first.word != 0 {
 		return false
 	}
-	link := &first.next
-	for sh.nodes.values[*link-1].limit != l.id {
-		link = &sh.nodes.values[*link-1].next
-	}
-	node := *link - 1
-	sh.release(&sh.nodes.values[node], l.counter)
-	*link = sh.nodes.values[node].next
-	sh.nodes.remove(spilled | uint64(node))
-	return false
+	sh.remove(i)
+	return true
 }

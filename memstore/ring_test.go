@@ -1,12 +1,15 @@
 package memstore
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/gatetest"
 )
 
 // naive is what a ring has to behave like: times and units in plain slices.
@@ -77,14 +80,14 @@ func TestLogIsItsEntries(t *testing.T) {
 			rng := rand.New(rand.NewPCG(1, 2))
 			l := newLimit(c.l, 0)
 			sh, model, now := &shard{}, &naive{}, c.from
-			st := &state{at: now, word: 1}
+			st := new(newState(now, 1))
 			model.charge(0, now, 1)
 			newest := now
 			for step := range 20_000 {
 				now += rng.Int64N(c.jump) - c.jump/8
 				cost := 1 + rng.Int64N(max(1, l.quota/8))
 				if st.word == 0 { // emptied by a refund
-					*st, newest = state{at: now, word: 1}, now
+					*st, newest = newState(now, 1), now
 					model.charge(len(model.times), now, 1)
 				}
 				r, live := sh.readLog(st, &l, now, cost)
@@ -104,8 +107,8 @@ func TestLogIsItsEntries(t *testing.T) {
 					sh.chargeLog(st, &l, now, cost, live)
 					model.charge(model.live(now, l.span), at, cost)
 					newest = at
-					if st.at != at {
-						t.Fatalf("step %d: recorded at %d, want %d", step, st.at, at)
+					if st.at() != at {
+						t.Fatalf("step %d: recorded at %d, want %d", step, st.at(), at)
 					}
 				}
 				if rng.IntN(4) == 0 {
@@ -130,7 +133,7 @@ func TestLogIsItsEntries(t *testing.T) {
 // TestRingFollowsWhatIsHeld: memory is for the entries there are, at most for what a window can hold.
 func TestRingFollowsWhatIsHeld(t *testing.T) {
 	l := newLimit(slidegate.Per(time.Second, 1000), 0)
-	sh, st := &shard{}, &state{at: 0, word: 1}
+	sh, st := &shard{}, new(newState(0, 1))
 	charge := func(now int64) {
 		_, live := sh.readLog(st, &l, now, 1)
 		sh.chargeLog(st, &l, now, 1, live)
@@ -156,7 +159,7 @@ func TestRingFollowsWhatIsHeld(t *testing.T) {
 // TestNarrowRingWidens: a limiter with a larger quota goes on with the same log.
 func TestNarrowRingWidens(t *testing.T) {
 	small, large := newLimit(slidegate.Per(time.Second, 10), 0), newLimit(slidegate.Per(time.Second, 1e12), 0)
-	sh, st := &shard{}, &state{at: 0, word: 1}
+	sh, st := &shard{}, new(newState(0, 1))
 	for now, l := range []*limit{&small, &small, &large, &large, &small} {
 		r, live := sh.readLog(st, l, int64(now), 1)
 		if r.Units+1 > l.quota {
@@ -177,7 +180,7 @@ func TestNarrowRingWidens(t *testing.T) {
 // of its slot again once all but the newest charge have left.
 func TestFewUnitsNeedOneLine(t *testing.T) {
 	l := newLimit(slidegate.Per(time.Second, 1000), 0)
-	sh, st := &shard{}, &state{at: 0, word: 1}
+	sh, st := &shard{}, new(newState(0, 1))
 	for i := int64(1); i <= fewUnits; i++ {
 		if i > 1 {
 			_, live := sh.readLog(st, &l, i, 1)
@@ -200,5 +203,69 @@ func TestFewUnitsNeedOneLine(t *testing.T) {
 	}
 	if sh.chargeLog(st, &l, 16, 1, live); st.word&fewBit != 0 || sh.rings.at(st.word).n != fewUnits+1 {
 		t.Errorf("one unit more than a few is no ring of %d entries", fewUnits+1)
+	}
+}
+
+// TestMoreLimitsThanTags: a store that has bound more limits than a slot can tell apart keeps the states of
+// the later ones in nodes, and no answer differs.
+func TestMoreLimitsThanTags(t *testing.T) {
+	clock := gatetest.NewClock(time.UnixMilli(1_757_750_400_000))
+	store := New(WithClock(clock.Now))
+	early := slidegate.MustNew(store, slidegate.PerMinute(2))
+	for i := range chained {
+		if _, err := store.Bind([]slidegate.Limit{slidegate.PerHour(9).Named(strconv.Itoa(i))}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	late := slidegate.MustNew(store, slidegate.PerMinute(2).Named("late"))
+	both := slidegate.MustNew(store, slidegate.PerMinute(2), slidegate.PerMinute(2).Named("late"), slidegate.PerMinute(3).Named("later"))
+	for _, step := range []struct {
+		name    string
+		limiter *slidegate.Limiter
+		want    bool
+	}{
+		{"early", early, true}, {"both", both, true}, {"early", early, false}, {"late", late, true},
+		{"late", late, false}, {"both", both, false},
+	} {
+		if allowed, err := step.limiter.Allow(t.Context(), "k"); allowed != step.want || err != nil {
+			t.Fatalf("%s: %v, %v; want %v", step.name, allowed, err, step.want)
+		}
+	}
+	if err := late.Reset(t.Context(), "k"); err != nil {
+		t.Fatal(err)
+	}
+	if allowed, _ := late.Allow(t.Context(), "k"); !allowed {
+		t.Error("refused after a reset")
+	}
+	if allowed, _ := early.Allow(t.Context(), "k"); allowed {
+		t.Error("a reset of one limit gave units of another back")
+	}
+	if allowed, _ := late.Allow(t.Context(), "alone"); !allowed {
+		t.Error("a key with a late limit alone is refused")
+	}
+	clock.Advance(time.Minute)
+	if n := store.Sweep(); n != 2 || store.Len() != 0 {
+		t.Errorf("swept %d keys, %d are left", n, store.Len())
+	}
+	for i := range store.shards {
+		if sh := &store.shards[i]; len(sh.nodes.values) != len(sh.nodes.free) {
+			t.Errorf("%d nodes are left", len(sh.nodes.values)-len(sh.nodes.free))
+		}
+	}
+}
+
+// TestClockFarAway: a clock beyond what a state can hold is taken for the farthest that it can, and a
+// decision is still a decision.
+func TestClockFarAway(t *testing.T) {
+	for _, at := range []time.Time{{}, time.UnixMilli(math.MaxInt64 / 2), time.UnixMilli(math.MinInt64 / 2)} {
+		for _, l := range []slidegate.Limit{slidegate.Per(3650*24*time.Hour, 2), slidegate.Per(3650*24*time.Hour, 2).Counter()} {
+			limiter := slidegate.MustNew(New(WithClock(func() time.Time { return at })), l)
+			for i, want := range []bool{true, true, false} {
+				d, err := limiter.Take(t.Context(), "k")
+				if d.Allowed != want || err != nil {
+					t.Errorf("%s at %d: request %d is %v, %v; want %v", l, at.UnixMilli(), i, d.Allowed, err, want)
+				}
+			}
+		}
 	}
 }

@@ -12,7 +12,8 @@ import (
 // A print is the seeded 128-bit fingerprint that stands for a key. low is never 0.
 type print struct{ high, low uint64 }
 
-// A slot is a key with the state of its first limit: 40 bytes, no pointer. An empty slot has low 0.
+// A slot is a key with the state of its one limit or, if it has several, the first of a chain of nodes:
+// 32 bytes, half a cache line, no pointer. An empty slot has low 0.
 type slot struct {
 	print
 	state
@@ -34,10 +35,45 @@ type shard struct {
 // The parts of a shard are what its keys are made of.
 type parts struct {
 	slots []slot
-	nodes slab[state] // second and further limits of keys
+	nodes slab[node] // states of keys of several limits
 	fews  slab[few]
 	rings slab[ring]
 	pairs slab[pair]
+}
+
+// A node is a state of a key that has several.
+type node struct {
+	state
+	limit uint32 // id of the identity
+	next  uint32 // 1 + index of the key's next node; 0 for none
+}
+
+// first returns the first node of the slot at position i, nil if it has none.
+func (sh *shard) first(i int) *node {
+	st := &sh.slots[i].state
+	if st.tag() != chained || st.word == 0 {
+		return nil
+	}
+	return &sh.nodes.values[st.word-1]
+}
+
+func (sh *shard) next(n *node) *node {
+	if n.next == 0 {
+		return nil
+	}
+	return &sh.nodes.values[n.next-1]
+}
+
+// link stores a node and returns 1 + its index.
+func (sh *shard) link(n node) uint64 { return sh.nodes.add(n)&^spilled + 1 }
+
+// unlink removes a node, given as 1 + its index, and returns the one behind it.
+func (sh *shard) unlink(n uint32, counter bool) (next uint64) {
+	node := &sh.nodes.values[n-1]
+	next = uint64(node.next)
+	sh.release(&node.state, counter)
+	sh.nodes.remove(uint64(n - 1))
+	return next
 }
 
 // A candidate for eviction: a key, and when it would be idle as its state stood when it was noted.
@@ -131,34 +167,36 @@ func (sh *shard) remove(i int) {
 	}
 }
 
-// states calls f for every state of a slot, until it returns false.
-func (sh *shard) states(s *slot, f func(*state) bool) {
-	for st := &s.state; f(st) && st.next != 0; {
-		st = &sh.nodes.values[st.next-1]
+// states calls f for every state of the key at position i, with the id of its limit.
+func (sh *shard) states(i int, f func(st *state, id uint32)) {
+	if st := &sh.slots[i].state; st.tag() != chained {
+		f(st, uint32(st.tag()))
+		return
+	}
+	for n := sh.first(i); n != nil; n = sh.next(n) {
+		f(&n.state, n.limit)
 	}
 }
 
 // forget removes the key at position i with all its states.
 func (sh *shard) forget(i int, kinds []kind) {
-	s := &sh.slots[i]
-	sh.release(&s.state, kinds[s.limit].counter)
-	for next := s.next; next != 0; {
-		st := &sh.nodes.values[next-1]
-		sh.release(st, kinds[st.limit].counter)
-		index := next - 1
-		next = st.next
-		sh.nodes.remove(spilled | uint64(index))
+	if st := &sh.slots[i].state; st.tag() != chained {
+		sh.release(st, kinds[st.tag()].counter)
+	} else {
+		for next := st.word; next != 0; {
+			n := uint32(next)
+			next = sh.unlink(n, kinds[sh.nodes.values[n-1].limit].counter)
+		}
 	}
 	sh.remove(i)
 }
 
 // due returns when a key is idle: the latest resetAt of its states.
-func (sh *shard) due(s *slot, kinds []kind) int64 {
+func (sh *shard) due(i int, kinds []kind) int64 {
 	latest := int64(math.MinInt64)
-	sh.states(s, func(st *state) bool {
-		k := kinds[st.limit]
+	sh.states(i, func(st *state, id uint32) {
+		k := kinds[id]
 		latest = max(latest, sh.resetAt(st, k.span, k.counter))
-		return true
 	})
 	return latest
 }
@@ -170,12 +208,11 @@ func (sh *shard) sweep(now int64, kinds []kind) (dropped int) {
 	}
 	next := int64(math.MaxInt64)
 	for i := 0; i < len(sh.slots); {
-		s := &sh.slots[i]
-		if s.low == 0 {
+		if sh.slots[i].low == 0 {
 			i++
 			continue
 		}
-		if due := sh.due(s, kinds); due > now {
+		if due := sh.due(i, kinds); due > now {
 			next = min(next, due)
 			i++
 			continue
@@ -203,10 +240,10 @@ func (sh *shard) shrink(kinds []kind) {
 func (sh *shard) rebuild(kinds []kind) {
 	old := sh.parts
 	sh.parts = parts{slots: make([]slot, max(minSlots, sh.keys*3/2))}
-	move := func(st state) state {
+	move := func(st state, counter bool) state {
 		switch {
 		case st.word&spilled == 0:
-		case kinds[st.limit].counter:
+		case counter:
 			st.word = sh.pairs.add(*old.pairs.at(st.word))
 		case st.word&fewBit != 0:
 			st.word = sh.fews.add(*old.fews.at(st.word)) | fewBit
@@ -217,16 +254,20 @@ func (sh *shard) rebuild(kinds []kind) {
 	}
 	for i := range old.slots {
 		s := old.slots[i]
-		if s.low == 0 {
+		switch {
+		case s.low == 0:
 			continue
-		}
-		chain := s.next
-		s.state = move(s.state)
-		s.next = 0
-		for chain != 0 { // in reverse: the order of a chain carries no meaning
-			st := move(old.nodes.values[chain-1])
-			chain, st.next = st.next, s.next
-			s.next = uint32(sh.nodes.add(st)&^spilled) + 1
+		case s.tag() != chained:
+			s.state = move(s.state, kinds[s.tag()].counter)
+		default:
+			next := s.word
+			s.word = 0
+			for next != 0 { // in reverse: the order of a chain is only for speed
+				n := old.nodes.values[next-1]
+				next = uint64(n.next)
+				n.state, n.next = move(n.state, kinds[n.limit].counter), uint32(s.word)
+				s.word = sh.link(n)
+			}
 		}
 		sh.place(s)
 	}
@@ -244,7 +285,7 @@ func (sh *shard) evict(now int64, kinds []kind) (gone, counted bool) {
 			if i < 0 {
 				continue
 			}
-			at, units := sh.idleAt(&sh.slots[i], now, kinds)
+			at, units := sh.idleAt(i, now, kinds)
 			if at > c.at || units > c.units {
 				sh.note(candidate{c.print, at, units}) // charged since: its turn may come later
 				continue
@@ -258,13 +299,12 @@ func (sh *shard) evict(now int64, kinds []kind) (gone, counted bool) {
 }
 
 // idleAt returns when a key would be idle, and the units it uses until then.
-func (sh *shard) idleAt(s *slot, now int64, kinds []kind) (at, units int64) {
+func (sh *shard) idleAt(i int, now int64, kinds []kind) (at, units int64) {
 	at = math.MinInt64
-	sh.states(s, func(st *state) bool {
-		k := kinds[st.limit]
+	sh.states(i, func(st *state, id uint32) {
+		k := kinds[id]
 		at = max(at, sh.resetAt(st, k.span, k.counter))
 		units += sh.used(st, now, k.span, k.counter)
-		return true
 	})
 	return at, units
 }
@@ -287,7 +327,7 @@ func (sh *shard) note(c candidate) {
 func (sh *shard) renote(i int, now int64, kinds []kind) {
 	if len(sh.soonest) > 0 {
 		s := &sh.slots[i]
-		at, units := sh.idleAt(s, now, kinds)
+		at, units := sh.idleAt(i, now, kinds)
 		sh.note(candidate{s.print, at, units})
 	}
 }
@@ -305,7 +345,7 @@ func (sh *shard) rank(now int64, kinds []kind) {
 		if s.low == 0 {
 			continue
 		}
-		at, units := sh.idleAt(s, now, kinds)
+		at, units := sh.idleAt(i, now, kinds)
 		c := candidate{s.print, at, units}
 		switch {
 		case len(top) < most:

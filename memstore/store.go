@@ -119,7 +119,7 @@ func (s *Store) identify(l slidegate.Limit) uint32 {
 // wall clock moves no window.
 func (s *Store) now() int64 {
 	if s.clock != nil {
-		return s.clock().UnixMilli()
+		return min(max(s.clock().UnixMilli(), -maxTime), maxTime)
 	}
 	return (s.baseNs + int64(time.Since(s.base))) / int64(time.Millisecond)
 }

@@ -32,7 +32,7 @@ func TestTableIsAMap(t *testing.T) {
 		switch {
 		case len(known) == 0 || rng.IntN(100) < 52:
 			p := print{rng.Uint64(), rng.Uint64() | 1}
-			sh.insert(p, state{at: int64(step)})
+			sh.insert(p, newState(int64(step), 0))
 			model[p] = int64(step)
 			known = append(known, p)
 		default:
@@ -45,7 +45,7 @@ func TestTableIsAMap(t *testing.T) {
 		}
 		if step%997 == 0 {
 			for p, want := range model {
-				if i := sh.find(p); i < 0 || sh.slots[i].at != want {
+				if i := sh.find(p); i < 0 || sh.slots[i].at() != want {
 					t.Fatalf("step %d: a key is lost among %d", step, len(model))
 				}
 			}
