@@ -1,0 +1,106 @@
+package wrap_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/gatetest"
+	"github.com/slidegate/slidegate/wrap"
+)
+
+func ExampleCircuit() {
+	redis := gatetest.Failing(errors.New("i/o timeout"))
+	limiter := slidegate.MustNew(wrap.Circuit(redis), slidegate.PerMinute(100))
+	var err error
+	for range 1000 {
+		_, err = limiter.Take(context.Background(), "user:42")
+	}
+	fmt.Println(err)
+	fmt.Println(errors.Is(err, slidegate.ErrUnavailable), errors.Is(err, wrap.ErrOpen))
+	fmt.Println(redis.Calls())
+	// Output:
+	// wrap: circuit open: slidegate: store unavailable: i/o timeout
+	// true true
+	// 5
+}
+
+func ExampleCircuitStore_Stats() {
+	circuit := wrap.Circuit(gatetest.Failing(nil))
+	limiter := slidegate.MustNew(circuit, slidegate.PerMinute(100))
+	for range 1000 {
+		limiter.Take(context.Background(), "user:42")
+	}
+	fmt.Printf("%s %+v\n", circuit.State(), circuit.Stats())
+	// Output: open {Opened:1 Refused:995 Probes:0}
+}
+
+func ExampleOnChange() {
+	gauge := 0
+	circuit := wrap.Circuit(gatetest.Failing(nil), wrap.OnChange(func(s wrap.State, err error) {
+		gauge = int(s) // 1 while it is open
+		fmt.Println(s, err)
+	}))
+	limiter := slidegate.MustNew(circuit, slidegate.PerMinute(100))
+	for range 1000 {
+		limiter.Take(context.Background(), "user:42")
+	}
+	fmt.Println(gauge)
+	// Output:
+	// open slidegate: store unavailable: connection refused
+	// 1
+}
+
+func ExampleWithLogger() {
+	handler := slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}})
+	circuit := wrap.Circuit(gatetest.Failing(nil), wrap.WithLogger(slog.New(handler)))
+	limiter := slidegate.MustNew(circuit, slidegate.PerMinute(100))
+	for range 1000 {
+		limiter.Take(context.Background(), "user:42")
+	}
+	// Output:
+	// level=ERROR msg="wrap: the store does not answer: the circuit is open" failures=5 error="slidegate: store unavailable: connection refused"
+}
+
+func ExampleIgnore() {
+	errNewer := errors.New("a stored value was written by a newer version")
+	redis := gatetest.Failing(errNewer) // for one key, and not for others
+	limiter := slidegate.MustNew(wrap.Circuit(redis, wrap.Ignore(errNewer)), slidegate.PerMinute(100))
+	for range 1000 {
+		limiter.Take(context.Background(), "user:42")
+	}
+	fmt.Println(redis.Calls())
+	// Output: 1000
+}
+
+func ExampleWithFailures() {
+	redis := gatetest.Failing(nil)
+	limiter := slidegate.MustNew(wrap.Circuit(redis, wrap.WithFailures(20)), slidegate.PerMinute(100))
+	for range 1000 {
+		limiter.Take(context.Background(), "user:42")
+	}
+	fmt.Println(redis.Calls())
+	// Output: 20
+}
+
+func ExampleWithProbeInterval() {
+	now := time.Unix(0, 0)
+	redis := gatetest.Failing(nil)
+	circuit := wrap.Circuit(redis, wrap.WithProbeInterval(250*time.Millisecond), wrap.WithClock(func() time.Time { return now }))
+	limiter := slidegate.MustNew(circuit, slidegate.PerMinute(100))
+	for range 10_000 { // a request every millisecond
+		limiter.Take(context.Background(), "user:42")
+		now = now.Add(time.Millisecond)
+	}
+	fmt.Println(redis.Calls(), circuit.Stats().Probes)
+	// Output: 44 39
+}
