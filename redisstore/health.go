@@ -1,0 +1,91 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/slidegate/slidegate"
+)
+
+// ErrNewerFormat is wrapped, together with [slidegate.ErrUnavailable], by the error of a request that
+// meets a value in a format that this version does not know. A newer version wrote it, as happens
+// while versions are exchanged; the value stays as it is. It says nothing about the health of Redis.
+var ErrNewerFormat = errors.New("a stored value was written by a newer version")
+
+// maxOverdue is how many calls may be left behind in a client that does not return when their time
+// is up. Beyond it nothing is sent until some return.
+const maxOverdue = 256
+
+var errOverdue = fmt.Errorf("%d calls are overdue and the client does not return from them", maxOverdue)
+
+// health is how Redis is, and what the logger has been told of it.
+type health struct {
+	down       atomic.Bool
+	lastFailed atomic.Int64 // in nanoseconds since the Unix epoch
+	warned     atomic.Int64 // of values that are not ours, likewise
+}
+
+// calm is how long no call must have failed before the logger hears that all is well again: where one node
+// of several is down, failures and answers alternate, and that is one state.
+const calm = time.Second
+
+// failed counts a failed call and returns the error for those who asked. The errors of contexts are
+// not wrapped: the store's own deadline has passed, and no caller has given up.
+func (s *Store) failed(cause error) error {
+	if errors.Is(cause, context.DeadlineExceeded) || errors.Is(cause, context.Canceled) {
+		cause = fmt.Errorf("%w: %v", s.errTimeout, cause)
+	}
+	s.failures.Add(1)
+	s.health.lastFailed.Store(time.Now().UnixNano())
+	if !s.health.down.Swap(true) && s.logger != nil {
+		s.logger.Warn("slidegate: Redis cannot be asked", "error", cause)
+	}
+	return fmt.Errorf("%w: redis: %w", slidegate.ErrUnavailable, cause)
+}
+
+// succeeded counts a call that answered n callers.
+func (s *Store) succeeded(n int) {
+	s.decisions.Add(uint64(n))
+	if n > 1 {
+		s.folded.Add(uint64(n))
+	}
+	if !s.health.down.Load() || time.Now().UnixNano()-s.health.lastFailed.Load() < int64(calm) {
+		return
+	}
+	if s.health.down.Swap(false) && s.logger != nil {
+		s.logger.Info("slidegate: Redis answers again")
+	}
+}
+
+// steady tells whether Redis answers, through a client that returns by the deadline.
+func (s *Store) steady() bool {
+	return s.prompt != nil && s.prompt.Prompt() && !s.health.down.Load()
+}
+
+// replaced counts values that were not ours and have been replaced.
+func (s *Store) replaced(n int64) {
+	s.strange.Add(uint64(n))
+	s.warn("slidegate: stored values were not understood and have been replaced", "replaced", &s.strange)
+}
+
+// newer counts a request that met a newer format, and returns its error.
+func (s *Store) newer() error {
+	s.newers.Add(1)
+	s.warn("slidegate: stored values were written by a newer version, and what meets them is not decided", "newer", &s.newers)
+	return fmt.Errorf("%w: redis: %w", slidegate.ErrUnavailable, ErrNewerFormat)
+}
+
+// warn tells the logger of values that are not ours, and of how many, at most once a minute.
+func (s *Store) warn(what, name string, count *atomic.Uint64) {
+	if s.logger == nil {
+		return
+	}
+	now, last := time.Now().UnixNano(), s.health.warned.Load()
+	if now-last < int64(time.Minute) || !s.health.warned.CompareAndSwap(last, now) {
+		return
+	}
+	s.logger.Warn(what, name, count.Load())
+}

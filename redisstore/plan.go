@@ -1,0 +1,142 @@
+package redisstore
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/slidegate/slidegate"
+)
+
+// A plan decides over the limits it was bound to. Each verb has its own batcher.
+type plan struct {
+	store  *Store
+	limits []slidegate.Limit
+	names  naming
+	args   []string // four for each limit, see limitArgs
+
+	takes, peeks, refunds, resets *batcher
+}
+
+var _ slidegate.Plan = (*plan)(nil)
+
+// The modes of the script that decides.
+const (
+	charging = "t"
+	looking  = "p"
+)
+
+func newPlan(s *Store, limits []slidegate.Limit) *plan {
+	p := &plan{store: s, limits: limits, names: newNaming(s.prefix, limits), args: limitArgs(limits)}
+	reply := answerSize(len(limits))
+	p.takes = newBatcher(s, takeScript, append([]string{charging, ""}, p.args...), 1, reply, s.folding)
+	p.peeks = newBatcher(s, takeScript, append([]string{looking, ""}, p.args...), 1, reply, s.folding)
+	p.refunds = newBatcher(s, refundScript, []string{""}, 0, actSize, 1)
+	p.resets = newBatcher(s, resetScript, []string{""}, 0, actSize, 1)
+	return p
+}
+
+// argsPerLimit is the number of arguments by which a script knows a limit.
+const argsPerLimit = 4
+
+// limitArgs returns what a script has to know of limits: algorithm, quota, window and resolution in
+// milliseconds, as text.
+func limitArgs(limits []slidegate.Limit) (args []string) {
+	for _, l := range limits {
+		algorithm := "l"
+		if l.Algorithm == slidegate.SlidingCounter {
+			algorithm = "c"
+		}
+		args = append(args, algorithm,
+			strconv.FormatInt(l.Quota, 10),
+			strconv.FormatInt(l.Window.Milliseconds(), 10),
+			strconv.FormatInt(max(1, l.Resolution.Milliseconds()), 10))
+	}
+	return args
+}
+
+// Take implements [slidegate.Plan].
+func (p *plan) Take(ctx context.Context, key string, cost int64) (answer slidegate.Answer, err error) {
+	c := p.call(p.takes, key)
+	c.args = append(c.args, strconv.FormatInt(cost, 10))
+	reply, err := p.takes.ask(ctx, c)
+	if err != nil {
+		return answer, err
+	}
+	replaced, err := p.decode(reply, &answer)
+	if replaced > 0 && answer.Allowed && cost > 0 {
+		p.store.replaced(replaced)
+	}
+	return answer, err
+}
+
+// Peek implements [slidegate.Plan].
+func (p *plan) Peek(ctx context.Context, key string, cost int64) (answer slidegate.Answer, err error) {
+	c := p.call(p.peeks, key)
+	c.args = append(c.args, strconv.FormatInt(cost, 10))
+	reply, err := p.peeks.ask(ctx, c)
+	if err == nil {
+		_, err = p.decode(reply, &answer)
+	}
+	return answer, err
+}
+
+// Refund implements [slidegate.Plan].
+func (p *plan) Refund(ctx context.Context, key string, charged slidegate.Answer, cost int64) error {
+	c := p.call(p.refunds, key)
+	c.args = append(c.args, strconv.FormatInt(cost, 10))
+	for i := range p.limits {
+		c.args = append(c.args, p.args[i*argsPerLimit:(i+1)*argsPerLimit]...)
+		c.args = append(c.args, strconv.FormatInt(charged.Readings[i].At, 10))
+	}
+	return p.act(ctx, p.refunds, c)
+}
+
+// Reset implements [slidegate.Plan].
+func (p *plan) Reset(ctx context.Context, key string) error {
+	return p.act(ctx, p.resets, p.call(p.resets, key))
+}
+
+// act asks for what has no answer but that it was done.
+func (p *plan) act(ctx context.Context, b *batcher, c *call) error {
+	reply, err := b.ask(ctx, c)
+	if err == nil && reply[0] < 0 {
+		return p.store.newer()
+	}
+	return err
+}
+
+// call returns a call with the keys of every limit.
+func (p *plan) call(b *batcher, key string) *call {
+	c := b.call()
+	tag := escape(key)
+	c.keys = p.names.keys(tag, c.keys)
+	if p.store.cluster != nil && p.store.cluster.Clustered() {
+		c.slot = hashSlot(tag)
+	}
+	return c
+}
+
+// The replies of the scripts, in integers. A status and the script's clock come first. The lowest
+// bit of a status says that the request was admitted, the others count the values that were not
+// understood; a negative status says that nothing was done, for a value has a newer format.
+const (
+	actSize     = 2 // refund and reset: status, now
+	readingSize = 3 // of each limit: At, Units, Back
+	maxStatus   = 1 + 2*slidegate.MaxLimits
+)
+
+func answerSize(limits int) int { return actSize + readingSize*limits }
+
+// decode reads the answer of one decision, and how many values were not understood.
+func (p *plan) decode(reply []int64, answer *slidegate.Answer) (strange int64, err error) {
+	status := reply[0]
+	if status < 0 {
+		return 0, p.store.newer()
+	}
+	answer.Allowed, answer.Now = status&1 == 1, reply[1]
+	for i := range p.limits {
+		r := reply[actSize+i*readingSize:]
+		answer.Readings[i] = slidegate.Reading{At: r[0], Units: r[1], Back: r[2]}
+	}
+	return status >> 1, nil
+}

@@ -1,0 +1,19 @@
+-- reset forgets a key in every limit.
+--
+--   KEYS   for each limit, where its state lives
+--   ARGV   the clock or ''
+--   reply  1, or -1 if nothing was done since a value has a newer format; then now
+
+local now = tonumber(ARGV[1])
+if not now then
+  local time = redis.call('TIME')
+  now = time[1] * 1000 + math.floor(time[2] / 1000)
+end
+for _, key in ipairs(KEYS) do
+  local s = redis.pcall('GETRANGE', key, '0', '1')
+  local mark, format
+  if type(s) == 'string' then mark, format = s:byte(1, 2) end
+  if mark == 0xF5 and format and format > 15 then return {-1, now} end
+end
+for _, key in ipairs(KEYS) do redis.call('DEL', key) end
+return {1, now}
