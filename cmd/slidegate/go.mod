@@ -5,8 +5,12 @@ go 1.26.0
 require (
 	github.com/coder/websocket v1.8.15
 	github.com/prometheus/client_golang v1.25.0
+	github.com/redis/go-redis/v9 v9.23.0
+	github.com/redis/rueidis v1.0.79
 	github.com/schollz/progressbar/v3 v3.19.1
 	github.com/slidegate/slidegate v0.0.0
+	github.com/slidegate/slidegate/redisstore/goredis v0.0.0
+	github.com/slidegate/slidegate/redisstore/rueidis v0.0.0
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.9
 	golang.org/x/term v0.48.0
@@ -22,8 +26,13 @@ require (
 	github.com/prometheus/common v0.72.0 // indirect
 	github.com/prometheus/procfs v0.22.0 // indirect
 	github.com/rivo/uniseg v0.4.7 // indirect
+	go.uber.org/atomic v1.12.0 // indirect
 	golang.org/x/sys v0.50.0 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
 )
 
-replace github.com/slidegate/slidegate => ../../
+replace (
+	github.com/slidegate/slidegate => ../../
+	github.com/slidegate/slidegate/redisstore/goredis => ../../redisstore/goredis
+	github.com/slidegate/slidegate/redisstore/rueidis => ../../redisstore/rueidis
+)

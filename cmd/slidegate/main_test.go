@@ -255,7 +255,38 @@ func TestBadUsage(t *testing.T) {
 		{`--headers "draft-5": allowed is draft-8`, serve("--headers", "draft-5")},
 		{`--headers "none": allowed is draft-8`, serve("--headers", "draft-8,none")},
 		{`--on-store-error "maybe": allowed is open or closed`, serve("--on-store-error", "maybe")},
-		{`--store "redis": allowed is memory`, serve("--store", "redis")},
+		{`--store "redis": allowed is memory, or a URL such as redis://127.0.0.1:6379/0`, serve("--store", "redis")},
+		{`--store "redis": allowed is memory, or a URL`, []string{"replay", "--limit", "1/1s", "--store", "redis", "-"}},
+		{`--store "http": allowed is a URL such as redis://`, []string{"peek", "k", "--limit", "1/1s", "--store", "http://x"}},
+		{"--store: allowed is memory, or a URL", serve("--store", "app:secret@redis:6379")},
+		{"--store: a port is a whole number of 1 to 65535", serve("--store", "redis://app:secret")},
+		{"--store: the URL cannot be read: in a user name or a password / is written as %2F", serve("--store", "redis://app:sec/secret@redis")},
+		{"--store: the parameter password is unknown: allowed with redis:// is db", serve("--store", "redis://redis?password=secret")},
+		{"--store: there is a user name and no password", serve("--store", "redis://secret@redis")},
+		{"--store: redis:// has 2 hosts", serve("--store", "redis://:secret@a,b")},
+		{"--store: the name that the sentinels have for the primary is missing", serve("--store", "redis+sentinel://:secret@a")},
+		{"--store: a cluster has the database 0 alone", serve("--store", "redis+cluster://:secret@a/1")},
+		{`unknown command "redis://app:xxxxx@redis"`, serve("redis://app:secret@redis")},
+		{"--store-timeout 0s: allowed is 1ms to 1m", serve("--store", "redis://redis", "--store-timeout", "0")},
+		{`--store-timeout "5": allowed is a duration`, serve("--store", "redis://redis", "--store-timeout", "5")},
+		{`--store-prefix "": allowed is any text that is not blank and has no braces`, serve("--store", "redis://redis", "--store-prefix", "")},
+		{`--client "jedis": allowed is rueidis or goredis`, serve("--store", "redis://redis", "--client", "jedis")},
+		{"--max-keys: it is about the memory store, and --store is Redis", serve("--store", "redis://redis", "--max-keys", "5")},
+		{"--when-full: it is about the memory store, and --store is Redis", serve("--store", "redis://redis", "--when-full", "refuse")},
+		{"--store-prefix: it is about Redis, and --store is memory", serve("--store-prefix", "x")},
+		{"--client: it is about Redis, and --store is memory", serve("--client", "goredis", "--store", "memory")},
+		{"--store-cleanup: it is about Redis, and --store is memory", []string{"replay", "--limit", "1/1s", "--store-cleanup", "-"}},
+		{"--store-password-file: there is no file no such file", serve("--store", "redis://redis", "--store-password-file", "no such file")},
+		{"--store-password-file: . cannot be read", serve("--store", "redis://redis", "--store-password-file", ".")},
+		{"a password is given twice", serve("--store", "redis://:secret@redis", "--store-password-file", "main.go")},
+		{"--store memory: that is the memory of the process that serves, and peek cannot look into it", []string{"peek", "k", "--limit", "1/1s", "--store", "memory"}},
+		{"--store is missing: give the Redis that serve uses", []string{"take", "k", "--limit", "1/1s"}},
+		{"--limit is missing: give at least one", []string{"reset", "k", "--store", "redis://redis"}},
+		{"peek: name one KEY", []string{"peek", "--limit", "1/1s"}},
+		{"take: name one KEY", []string{"take", "", "--limit", "1/1s"}},
+		{"--cost -1: allowed is a whole number from 0", []string{"take", "k", "--limit", "1/1s", "--cost", "-1", "--store", "redis://redis"}},
+		{`--cost "much": allowed is a whole number`, []string{"take", "k", "--limit", "1/1s", "--cost", "much"}},
+		{"unknown flag: --cost", []string{"reset", "k", "--cost", "1"}},
 		{`--upstream "ftp://x": allowed is a URL of http`, serve("--upstream", "ftp://x")},
 		{`--upstream "127.0.0.1:3000": allowed is a URL`, serve("--upstream", "127.0.0.1:3000")},
 		{`--admin "9090": allowed is HOST:PORT`, serve("--admin", "9090")},
@@ -608,6 +639,9 @@ var flagRow = regexp.MustCompile("(?m)^\\| `(--[a-z0-9-]+)[^|]*\\|([^|]*)\\|.*\\
 // flagHelp is a flag in the help of a command: its name and its default.
 var flagHelp = regexp.MustCompile(`(?m)^ +(--[a-z0-9-]+) (?:.*\(default "?\[?([^"\]) ]+)\]?"?\)$)?`)
 
+// sections are where the page has the flags of a command.
+var sections = map[string]string{"serve": "serve", "replay": "replay", "peek": "peek, take, reset", "take": "peek, take, reset"}
+
 // flagRows returns the flags that the page has of a command.
 func flagRows(t *testing.T, command string) [][]string {
 	t.Helper()
@@ -615,14 +649,14 @@ func flagRows(t *testing.T, command string) [][]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, _ := strings.Cut(string(page), "\n## "+command+"\n")
+	_, section, _ := strings.Cut(string(page), "\n## "+sections[command]+"\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	return flagRow.FindAllStringSubmatch(section, -1)
 }
 
 // TestCommandPageNamesEveryFlag with its default, and no other: docs/command.md and the help are equal.
 func TestCommandPageNamesEveryFlag(t *testing.T) {
-	for _, command := range []string{"serve", "replay"} {
+	for command := range sections {
 		paged, helped := map[string]string{}, map[string]string{}
 		for _, row := range flagRows(t, command) {
 			paged[row[1]] = ""
@@ -641,18 +675,28 @@ func TestCommandPageNamesEveryFlag(t *testing.T) {
 	}
 }
 
-// TestCommandPageExamplesAreTaken: each gets as far as an address that is taken, or a file that is not.
+// TestCommandPageExamplesAreTaken: each gets as far as an address that is taken, a file that is not, or
+// a Redis that is not.
 func TestCommandPageExamplesAreTaken(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	ends := map[string][]string{"serve": {"--listen", taken.Addr().String()}, "replay": {"no such file"}}
-	for command, end := range ends {
+	password := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(password, []byte("secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	nowhere := []string{"k", "--store", "redis://127.0.0.1:1"}
+	for command, end := range map[string][]string{"serve": {"--listen", taken.Addr().String()}, "replay": {"no such file"}, "peek": nowhere, "take": nowhere} {
+		want := 1
+		if end[0] == "k" {
+			want = 3
+		}
 		for _, row := range flagRows(t, command) {
-			args := slices.Concat([]string{command, "--limit", "extra=1/1s"}, strings.Fields(row[3]), end)
-			if _, errs, status := cli(t, nil, args...); status != 1 || !strings.HasPrefix(row[3], row[1]) {
+			example := strings.Fields(strings.Replace(row[3], "/run/secrets/redis", password, 1))
+			args := slices.Concat([]string{command, "--limit", "extra=10/1s"}, example, end)
+			if _, errs, status := cli(t, nil, args...); status != want || !strings.HasPrefix(row[3], row[1]) {
 				t.Errorf("%s: status %d, %s", row[3], status, errs)
 			}
 		}
@@ -665,10 +709,15 @@ func TestCommandPageNamesEveryMetric(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := start(t, nil, "--limit", "1/1s")
-	_, text := fetch(t, http.DefaultClient, "GET", r.admin+"/metrics")
+	var served []string
+	for _, store := range []string{"memory", "redis://127.0.0.1:1"} {
+		r := start(t, nil, "--limit", "1/1s", "--store", store)
+		_, text := fetch(t, http.DefaultClient, "GET", r.admin+"/metrics")
+		served = append(served, names(regexp.MustCompile(`(?m)^# TYPE (slidegate_[a-z_]+) `), text)...)
+	}
+	slices.Sort(served)
+	served = slices.Compact(served)
 	rows := names(regexp.MustCompile("(?m)^\\| `(slidegate_[a-z_]+)`"), string(page))
-	served := names(regexp.MustCompile(`(?m)^# TYPE (slidegate_[a-z_]+) `), text)
 	if len(served) < 5 || !slices.Equal(rows, served) {
 		t.Errorf("the page has %v, the command %v", rows, served)
 	}

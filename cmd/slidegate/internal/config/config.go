@@ -23,6 +23,22 @@ func (e *UsageError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *UsageError) Unwrap() error { return e.Err }
 
+// An ExitError ends the program with a status of its own. Without Err there is nothing left to say.
+type ExitError struct {
+	Status int
+	Err    error
+}
+
+func (e *ExitError) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("status %d", e.Status)
+	}
+	return e.Err.Error()
+}
+
+// Unwrap returns the cause.
+func (e *ExitError) Unwrap() error { return e.Err }
+
 // Usagef returns a UsageError.
 func Usagef(format string, args ...any) error { return &UsageError{fmt.Errorf(format, args...)} }
 
@@ -39,7 +55,7 @@ func FlagError(cmd *cobra.Command, err error) error {
 // badValue names a flag, or its variable, by which a value was given that its type does not have.
 func badValue(name string, f *pflag.Flag, value string) error {
 	allowed, ok := map[string]string{
-		"int": "a whole number", "duration": "a duration such as 10s", "bool": "true or false", "stringSlice": "values between commas",
+		"int": "a whole number", "int64": "a whole number", "duration": "a duration such as 10s", "bool": "true or false", "stringSlice": "values between commas",
 	}[f.Value.Type()]
 	if !ok {
 		allowed = "a " + f.Value.Type()
@@ -69,6 +85,10 @@ func Limits(texts []string) ([]slidegate.Limit, error) {
 
 const prefix = "SLIDEGATE_"
 
+// StorePassword is the environment variable of the password of Redis. No flag has its name, for a
+// command line can be read by everybody on the machine.
+const StorePassword = prefix + "STORE_PASSWORD"
+
 // Variable returns the name of the environment variable of a flag.
 func Variable(flag string) string {
 	return prefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
@@ -93,9 +113,27 @@ func Environment(cmd *cobra.Command) (err error) {
 		value := strings.TrimSpace(os.Getenv(Variable(f.Name)))
 		if err == nil && value != "" && !f.Changed && !internal(f) {
 			err = set(cmd.Flags(), f, value)
+			f.Annotations = map[string][]string{fromVariable: {Variable(f.Name)}}
 		}
 	})
 	return err
+}
+
+// fromVariable marks a flag that its variable has set.
+const fromVariable = "slidegate_from_variable"
+
+// IsOnCommandLine tells whether a flag was given on the command line.
+func IsOnCommandLine(f *pflag.Flag) bool { return f.Changed && f.Annotations[fromVariable] == nil }
+
+// RefuseFlags returns an error if one of the flags is on the command line, where it would do nothing;
+// why says so. Variables may stand for several commands, so one that does nothing is no mistake.
+func RefuseFlags(flags *pflag.FlagSet, why string, names ...string) error {
+	for _, name := range names {
+		if f := flags.Lookup(name); f != nil && IsOnCommandLine(f) {
+			return Usagef("--%s: %s", name, why)
+		}
+	}
+	return nil
 }
 
 func set(flags *pflag.FlagSet, f *pflag.Flag, value string) error {
@@ -126,7 +164,7 @@ var injected = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT|PORT)(_.*)?$`)
 // Unknown returns the names of the environment variables that begin as ours do and that no flag of
 // any command has: likely a misspelling. Those that Kubernetes sets are not among them.
 func Unknown(root *cobra.Command) (names []string) {
-	known := map[string]bool{}
+	known := map[string]bool{StorePassword: true}
 	for _, cmd := range root.Commands() {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { known[Variable(f.Name)] = true })
 	}

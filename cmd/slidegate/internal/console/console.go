@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/ask"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/config"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/serve"
@@ -35,7 +37,14 @@ func Run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if err == nil {
 		return statusOK
 	}
+	var exit *config.ExitError
+	if errors.As(err, &exit) && exit.Err == nil {
+		return exit.Status
+	}
 	fmt.Fprintf(stderr, "slidegate: %s\n", sentence(err))
+	if exit != nil {
+		return exit.Status
+	}
 	var usage *config.UsageError
 	if errors.As(err, &usage) || errors.Is(err, slidegate.ErrInvalidLimit) || !started {
 		fmt.Fprintln(stderr, "Run 'slidegate --help' or 'slidegate COMMAND --help' for what is possible.")
@@ -44,16 +53,21 @@ func Run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return statusFailure
 }
 
-// sentence is an error on one line, without the program's name in it.
+// sentence is an error on one line, without the program's name in it, and without the password of a
+// URL, which may be where none belongs.
 func sentence(err error) string {
-	return strings.ReplaceAll(strings.Join(strings.Fields(err.Error()), " "), "slidegate: ", "")
+	text := strings.ReplaceAll(strings.Join(strings.Fields(err.Error()), " "), "slidegate: ", "")
+	return credentials.ReplaceAllString(text, "${1}xxxxx@")
 }
+
+var credentials = regexp.MustCompile(`(://[^\s/:@]*:)\S*@`)
 
 const long = `Slidegate holds clients to limits by sliding windows: exactly, with all limits of a
 request charged or none, and with a time to retry that is true to the millisecond.
 
   serve    stands in front of a service, or answers itself, and refuses what is too much
   replay   runs a log through the same limits: who would have been refused, and when
+  peek     shows how a key stands in Redis; take and reset change it
   demo     shows ten requests against a limit of three
 
 A limit is written [name=]QUOTA/WINDOW[,counter][,resolution=DUR]. Windows are written
@@ -71,6 +85,8 @@ func command(started *bool) *cobra.Command {
 		Long:  long,
 		Example: `  slidegate serve --limit burst=20/1s --limit sustained=100/1m
   slidegate serve --limit 100/1m --upstream http://127.0.0.1:3000 --listen :8080 --admin 127.0.0.1:9090
+  slidegate serve --limit 100/1m --store redis://127.0.0.1:6379/0
+  slidegate peek ip:203.0.113.9 --limit 100/1m --store redis://127.0.0.1:6379/0
   slidegate replay --limit 60/1m access.log.gz`,
 		Version:       version(),
 		SilenceErrors: true,
@@ -87,7 +103,7 @@ func command(started *bool) *cobra.Command {
 	}
 	root.SetVersionTemplate("slidegate {{.Version}}\n")
 	root.SetFlagErrorFunc(config.FlagError)
-	for _, sub := range []*cobra.Command{serve.Command(version()), replay.Command(), demo()} {
+	for _, sub := range append(ask.Commands(), serve.Command(version()), replay.Command(), demo()) {
 		config.Describe(sub)
 		root.AddCommand(sub)
 	}

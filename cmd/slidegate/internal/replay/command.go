@@ -3,23 +3,28 @@
 //
 // A log is read once, line by line, into compact events. They are put in the order of time by a
 // sorter, which keeps a bounded number of them in memory, and then decided one after the other by
-// the same Limiter and memory store that serve requests, whose clock stands at the time of the
+// the same Limiter and store that serve requests, whose clock stands at the time of the
 // event. What remains in memory for a whole run is one entry for each key: its name and its counts.
 package replay
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/config"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/storage"
 	"github.com/slidegate/slidegate/memstore"
 )
 
 const long = `Replay reads a log and tells what limits would have made of it: how many requests they would
-have admitted and refused, which limit refused, and who was refused most. Nothing is sent
-anywhere; the clock is that of the log.
+have admitted and refused, which limit refused, and who was refused most. The clock is that of the
+log, and nothing is sent anywhere. With --store redis://… the state is in Redis, on the same clock
+and under keys of its own; the answers are the same.
 
 A FILE is an access log in the Common or Combined Log Format, whose clients are told apart by
 their address as it stands in the first field, or has one JSON object a line:
@@ -39,10 +44,14 @@ const example = `  slidegate replay --limit 60/1m access.log.gz
   zstdcat access.log.zst | slidegate replay --limit 60/1m,counter -
   slidegate replay --limit 3/1s --verdicts events.jsonl`
 
+// storeTimeout is how long Redis may take: somebody who rehearses waits rather than goes without.
+const storeTimeout = 5 * time.Second
+
 // options are what the command was told, as text.
 type options struct {
 	limits   []string
-	store    string
+	storage  storage.Flags
+	cleanUp  bool
 	format   string
 	key      string
 	verdicts bool
@@ -63,17 +72,19 @@ func Command() *cobra.Command {
 				return err
 			}
 			r.stdin, r.stdout, r.stderr = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
+			storage.Warn(r.stderr, r.redis)
 			return r.do(cmd.Context())
 		},
 	}
 	f := cmd.Flags()
 	f.StringArrayVar(&o.limits, "limit", nil, config.LimitsUsage)
-	f.StringVar(&o.store, "store", "memory", "where the state lives: memory")
 	f.StringVar(&o.format, "format", "auto", "how the log is written: auto, jsonl, common or combined")
 	f.StringVar(&o.key, "key", "ip", "what tells clients of an access log apart: ip, the first field")
 	f.BoolVar(&o.verdicts, "verdicts", false, "print a JSON object for each event instead of a report; jsonl is then replayed in the order of the file")
 	f.BoolVar(&o.json, "json", false, "print the report as a JSON object")
-	for flag, values := range map[string][]string{"store": {"memory"}, "format": formatNames, "key": {"ip"}} {
+	f.BoolVar(&o.cleanUp, "store-cleanup", false, "remove the keys that were written to Redis at the end")
+	o.storage.Add(cmd, storage.Defaults{Store: "memory", Timeout: storeTimeout})
+	for flag, values := range map[string][]string{"format": formatNames, "key": {"ip"}} {
 		// The error is of a flag that does not exist.
 		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	}
@@ -91,8 +102,6 @@ func (o *options) run(files []string) (*run, error) {
 		return nil, err
 	}
 	switch {
-	case o.store != "memory":
-		return nil, config.Usagef("--store %q: allowed is memory", o.store)
 	case strings.TrimSpace(o.key) != "ip":
 		return nil, config.Usagef("--key %q: allowed is ip, since an access log tells clients apart by their address alone", o.key)
 	case o.verdicts && o.json:
@@ -100,12 +109,21 @@ func (o *options) run(files []string) (*run, error) {
 	case len(files) == 0:
 		return nil, config.Usagef("replay: no file: name at least one, or - for standard input")
 	}
-	// The names and the number of limits are checked by making a limiter of them.
-	if _, err := slidegate.New(memstore.New(), limits...); err != nil {
+	// The names and the number of limits are checked, and names filled in, by making a limiter of them.
+	limiter, err := slidegate.New(memstore.New(), limits...)
+	if err != nil {
 		return nil, config.Usagef("--limit: %w", err)
+	}
+	redis, err := o.storage.Redis()
+	if err != nil {
+		return nil, err
 	}
 	if err := check(files); err != nil {
 		return nil, err
 	}
-	return &run{files: files, limits: limits, format: format, verdicts: o.verdicts, json: o.json, chunk: chunkEvents}, nil
+	r := &run{files: files, limits: limiter.Limits(), format: format, verdicts: o.verdicts, json: o.json, chunk: chunkEvents, redis: redis, cleanUp: o.cleanUp}
+	if redis != nil && redis.Prefix == "" {
+		redis.Prefix, r.drawn = fmt.Sprintf("slidegate-replay-%08x", rand.Uint32()), true
+	}
+	return r, nil
 }

@@ -77,8 +77,8 @@ func TestSiteLog(t *testing.T) {
 	}
 }
 
-// A verdict is a line of --verdicts.
-type verdict struct {
+// A verdictLine is a line of --verdicts.
+type verdictLine struct {
 	T         int64
 	Op, Key   string
 	Cost      int64
@@ -135,9 +135,9 @@ func TestScenarios(t *testing.T) {
 func checkStep(t *testing.T, name string, step *gatetest.Step, lines []string) {
 	t.Helper()
 	admitted := 0
-	var v verdict
+	var v verdictLine
 	for _, line := range lines {
-		v = verdict{}
+		v = verdictLine{}
 		if err := json.Unmarshal([]byte(line), &v); err != nil {
 			t.Fatalf("%s: %v: %s", name, err, line)
 		}
@@ -145,7 +145,7 @@ func checkStep(t *testing.T, name string, step *gatetest.Step, lines []string) {
 			admitted++
 		}
 	}
-	want := verdict{T: step.T, Op: step.Op, Key: step.Key, Cost: step.Cost}
+	want := verdictLine{T: step.T, Op: step.Op, Key: step.Key, Cost: step.Cost}
 	e := &step.Expect
 	if e.AllowedCount != nil {
 		if admitted != *e.AllowedCount {
@@ -198,7 +198,7 @@ func TestOrder(t *testing.T) {
 `
 	keysOf := func(out string) (keys string) {
 		for line := range strings.Lines(out) {
-			var v verdict
+			var v verdictLine
 			if err := json.Unmarshal([]byte(line), &v); err != nil {
 				t.Fatal(err)
 			}
@@ -390,7 +390,10 @@ func TestBadCalls(t *testing.T) {
 		{[]string{"--limit", "a=1/1s", "--limit", "a=2/1s", event}, `two limits have the name "a"`, true},
 		{strings.Fields(strings.Repeat("--limit 1/1s ", 9) + "x"), "9 limits: allowed is 1 to 8", true},
 		{limited(), "replay: no file: name at least one, or - for standard input", true},
-		{limited("--store", "redis", event), `--store "redis": allowed is memory`, true},
+		{limited("--store", "redis", event), `--store "redis": allowed is memory, or a URL such as redis://127.0.0.1:6379/0`, true},
+		{limited("--store-cleanup", event), "--store-cleanup: it is about Redis, and --store is memory", true},
+		{limited("--store", "redis://127.0.0.1:1", "--store-timeout", "61s", event), "--store-timeout 1m1s: allowed is 1ms to 1m", true},
+		{limited("--store", "redis://127.0.0.1:1", "--store-prefix", "a{b", event), `--store-prefix "a{b": allowed is any text`, true},
 		{limited("--format", "xml", event), `--format "xml": allowed is auto, jsonl, common or combined`, true},
 		{limited("--key", "header:X-Key", event), `--key "header:X-Key": allowed is ip`, true},
 		{limited("--verdicts", "--json", event), "--verdicts and --json: one of them", true},
@@ -426,7 +429,7 @@ func TestVerdictsComeAsEventsDo(t *testing.T) {
 	d := json.NewDecoder(verdictsOf)
 	for i, want := range []bool{true, false, false, true} {
 		fmt.Fprintf(events, "{\"t\":%d,\"key\":\"a\"}\n", i*400)
-		var v verdict
+		var v verdictLine
 		if err := d.Decode(&v); err != nil || v.T != int64(i*400) || v.Allowed != want {
 			t.Fatalf("event %d: %v, %+v", i, err, v)
 		}

@@ -11,59 +11,47 @@ import (
 	"github.com/slidegate/slidegate/memstore"
 )
 
-const (
-	// manyKeys is the cap on keys where their number is not known beforehand: the most that the
-	// memory store can be told.
-	manyKeys = 1 << 30
+// A player decides events on a virtual clock, and tells what came of them in their order.
+type player interface {
+	// play decides an event, or keeps it to decide it with others.
+	play(e *event) error
 
-	// sweepEvery is how many events pass between two sweeps of the store, at least.
-	sweepEvery = 1 << 16
-)
+	// flush decides what was kept.
+	flush() error
 
-// A player decides events on a virtual clock, which stands at the time of the event.
-type player struct {
-	ctx     context.Context
+	// end comes after the last event. It is an error if verdicts may be wrong.
+	end() error
+
+	// timeMayRunBack comes before the first event where they are in no order.
+	timeMayRunBack()
+}
+
+// An outcome is told what came of an event, which it must not keep. A cost that can never fit is no
+// failure: fits tells, and there is no decision.
+type outcome func(e *event, d *slidegate.Decision, fits bool) error
+
+// A decider decides events over limits. Its store reads the clock that stands at the time of the event.
+type decider struct {
 	limiter *slidegate.Limiter
-	store   *memstore.Store
-	keys    *keys
-	now     int64
-	played  int64
-	sweepAt int64 // played events
+	now     int64 // milliseconds since the Unix epoch
 }
 
-func newPlayer(ctx context.Context, limits []slidegate.Limit, k *keys, maxKeys int) (*player, error) {
-	p := &player{ctx: ctx, keys: k, sweepAt: sweepEvery}
-	p.store = memstore.New(memstore.WithClock(func() time.Time { return time.UnixMilli(p.now) }), memstore.WithMaxKeys(maxKeys))
-	var err error
-	p.limiter, err = slidegate.New(p.store, limits...)
-	return p, err
-}
+func (d *decider) clock() time.Time { return time.UnixMilli(d.now) }
 
-// keepAll ends the sweeps. Where time may run back, a key that is idle now may not have been idle
-// then, and what a limit still holds is part of the answer.
-func (p *player) keepAll() { p.sweepAt = math.MaxInt64 }
-
-// play decides an event. A cost that can never fit is no failure: fits tells.
-func (p *player) play(e *event) (d slidegate.Decision, fits bool, err error) {
-	p.now = e.t
-	if p.played++; p.played >= p.sweepAt {
-		// A sweep looks at every key held, so it waits for as many events.
-		p.store.Sweep()
-		p.sweepAt = p.played + max(sweepEvery, int64(p.store.Len()))
-	}
-	key := p.keys.names[e.key]
+func (d *decider) decide(ctx context.Context, e *event, key string) (decision slidegate.Decision, fits bool, err error) {
+	d.now = e.t
 	switch e.op {
 	case take:
-		d, err = p.limiter.TakeN(p.ctx, key, e.cost)
+		decision, err = d.limiter.TakeN(ctx, key, e.cost)
 	case peek:
-		d, err = p.limiter.PeekN(p.ctx, key, e.cost)
+		decision, err = d.limiter.PeekN(ctx, key, e.cost)
 	case reset:
-		err = p.limiter.Reset(p.ctx, key)
+		err = d.limiter.Reset(ctx, key)
 	}
-	if err != nil {
-		return d, false, unlessCost(err)
+	if err == nil {
+		return decision, true, nil
 	}
-	return d, true, nil
+	return decision, false, unlessCost(err)
 }
 
 func unlessCost(err error) error {
@@ -74,9 +62,57 @@ func unlessCost(err error) error {
 	return err
 }
 
-// forgot is an error if the store had to forget a key that still counted, which would make
-// verdicts wrong.
-func (p *player) forgot() error {
+const (
+	// manyKeys is the cap on keys where their number is not known beforehand: the most that the
+	// memory store can be told.
+	manyKeys = 1 << 30
+
+	// sweepEvery is how many events pass between two sweeps of the store, at least.
+	sweepEvery = 1 << 16
+)
+
+// A memoryPlayer decides one event after the other in memory.
+type memoryPlayer struct {
+	decider
+	ctx      context.Context
+	store    *memstore.Store
+	keys     *keys
+	tell     outcome
+	played   int64
+	sweepAt  int64              // played events
+	decision slidegate.Decision // here so that no event allocates one
+}
+
+func newMemoryPlayer(ctx context.Context, limits []slidegate.Limit, k *keys, maxKeys int, tell outcome) (*memoryPlayer, error) {
+	p := &memoryPlayer{ctx: ctx, keys: k, tell: tell, sweepAt: sweepEvery}
+	p.store = memstore.New(memstore.WithClock(p.clock), memstore.WithMaxKeys(maxKeys))
+	var err error
+	p.limiter, err = slidegate.New(p.store, limits...)
+	return p, err
+}
+
+// timeMayRunBack ends the sweeps: a key that is idle now may not have been idle then, and what a
+// limit still holds is part of the answer.
+func (p *memoryPlayer) timeMayRunBack() { p.sweepAt = math.MaxInt64 }
+
+func (p *memoryPlayer) play(e *event) (err error) {
+	if p.played++; p.played >= p.sweepAt {
+		// A sweep looks at every key held, so it waits for as many events.
+		p.now = e.t
+		p.store.Sweep()
+		p.sweepAt = p.played + max(sweepEvery, int64(p.store.Len()))
+	}
+	var fits bool
+	if p.decision, fits, err = p.decide(p.ctx, e, p.keys.names[e.key]); err != nil {
+		return err
+	}
+	return p.tell(e, &p.decision, fits)
+}
+
+func (p *memoryPlayer) flush() error { return nil }
+
+// end is an error if the store had to forget a key that still counted, which would make verdicts wrong.
+func (p *memoryPlayer) end() error {
 	if n := p.store.Stats().Evicted; n > 0 {
 		return fmt.Errorf("there are more keys than the memory store can hold: %d that still counted were forgotten, and what was admitted since is too much", n)
 	}

@@ -2,7 +2,7 @@ package replay
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"runtime"
@@ -27,24 +27,21 @@ func TestLinesAllocateNothing(t *testing.T) {
 		if line[0] == '{' {
 			p = &eventLog{k}
 		}
-		player, err := newPlayer(context.Background(), []slidegate.Limit{slidegate.PerMinute(5)}, k, 1)
+		counts := newTally(1)
+		v := verdicts{keys: k, out: io.Discard}
+		player, err := newMemoryPlayer(context.Background(), []slidegate.Limit{slidegate.PerMinute(5)}, k, 1, func(e *event, d *slidegate.Decision, fits bool) error {
+			return errors.Join(counts.count(e, d, fits), v.print(e, d, fits))
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		counts := newTally(1)
-		v := verdicts{player: player, out: io.Discard}
 		text := []byte(line)
 		var e event
 		n := testing.AllocsPerRun(100, func() {
 			if p.parse(text, &e) != nil {
 				return
 			}
-			d, fits, err := player.play(&e)
-			if err != nil {
-				t.Error(err)
-			}
-			counts.count(&e, &d, fits)
-			if err := v.print(&e); err != nil {
+			if err := player.play(&e); err != nil {
 				t.Error(err)
 			}
 		})
@@ -149,18 +146,21 @@ func TestSortedLogIsNotHeld(t *testing.T) {
 	}
 }
 
+// noted is an outcome that nobody looks at.
+func noted(*event, *slidegate.Decision, bool) error { return nil }
+
 // TestIdleKeysGo: the state of keys that are idle in the log's time is dropped as the log goes on.
 func TestIdleKeysGo(t *testing.T) {
 	k := newKeys()
-	p, err := newPlayer(context.Background(), []slidegate.Limit{slidegate.PerSecond(1)}, k, manyKeys)
+	p, err := newMemoryPlayer(context.Background(), []slidegate.Limit{slidegate.PerSecond(1)}, k, manyKeys, noted)
 	if err != nil {
 		t.Fatal(err)
 	}
 	most := 0
 	for i := range 10 * sweepEvery {
 		e := event{t: int64(i), cost: 1, key: k.intern(fmt.Append(nil, i))}
-		if d, _, err := p.play(&e); err != nil || !d.Allowed {
-			t.Fatalf("%v, %v", d, err)
+		if err := p.play(&e); err != nil || !p.decision.Allowed {
+			t.Fatalf("%v, %v", p.decision, err)
 		}
 		most = max(most, p.store.Len())
 	}
@@ -172,15 +172,15 @@ func TestIdleKeysGo(t *testing.T) {
 // TestForgottenKeysAreAnError: verdicts that a full store made wrong are not passed off as right.
 func TestForgottenKeysAreAnError(t *testing.T) {
 	k := newKeys()
-	p, err := newPlayer(context.Background(), []slidegate.Limit{slidegate.PerDay(5)}, k, 2)
+	p, err := newMemoryPlayer(context.Background(), []slidegate.Limit{slidegate.PerDay(5)}, k, 2, noted)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, want := range []bool{true, true, false} {
-		if _, _, err := p.play(&event{cost: 1, key: k.intern([]byte{'a' + byte(i)})}); err != nil {
+		if err := p.play(&event{cost: 1, key: k.intern([]byte{'a' + byte(i)})}); err != nil {
 			t.Fatal(err)
 		}
-		if err := p.forgot(); err == nil != want {
+		if err := p.end(); err == nil != want {
 			t.Errorf("after %d keys: %v", i+1, err)
 		}
 	}
@@ -230,16 +230,6 @@ func readAll(t *testing.T, r io.Reader) string {
 		t.Fatal(err)
 	}
 	return string(b)
-}
-
-// TestVerdictsAreJSON, whatever is in a key.
-func TestVerdictsAreJSON(t *testing.T) {
-	for _, key := range []string{"a", `"`, `\`, "é", "\x00\x1f", "<&>", "\u2028", "\x7f", "😀"} {
-		var got string
-		if text := appendText(nil, key); json.Unmarshal(text, &got) != nil || got != key {
-			t.Errorf("%q became %s", key, text)
-		}
-	}
 }
 
 // TestPrintableKeys: a report writes nothing to a terminal but characters, and not too many.

@@ -29,7 +29,8 @@ type count struct{ admitted, refused int64 }
 
 func newTally(keys int) *tally { return &tally{byKey: make([]count, keys)} }
 
-func (t *tally) count(e *event, d *slidegate.Decision, fits bool) {
+// count implements [outcome].
+func (t *tally) count(e *event, d *slidegate.Decision, fits bool) error {
 	if t.events == 0 {
 		t.first = e.t
 	}
@@ -49,6 +50,7 @@ func (t *tally) count(e *event, d *slidegate.Decision, fits bool) {
 	default:
 		t.refuse(e, d)
 	}
+	return nil
 }
 
 func (t *tally) refuse(e *event, d *slidegate.Decision) {
@@ -104,7 +106,7 @@ type KeyReport struct {
 // worstKeys is how many keys a report names.
 const worstKeys = 10
 
-func newReport(l *log, s *sorter, p *player, t *tally) *Report {
+func newReport(l *log, s *sorter, limits []slidegate.Limit, t *tally) *Report {
 	r := &Report{
 		Format: l.format.String(), guessed: l.guessed,
 		Events: t.events, Admitted: t.admitted, Refused: t.refused,
@@ -118,7 +120,7 @@ func newReport(l *log, s *sorter, p *player, t *tally) *Report {
 	if t.events > 0 {
 		r.First, r.Last = at(t.first), at(t.last)
 	}
-	for i, limit := range p.limiter.Limits() {
+	for i, limit := range limits {
 		r.Limits = append(r.Limits, LimitReport{limit.Name, limit.String(), t.byLimit[i]})
 	}
 	r.KeysRefused, r.Worst = worst(t.byKey, l.keys.names)

@@ -36,12 +36,11 @@ func (s *server) facts(front, admin net.Listener) []fact {
 	for i, l := range s.limits {
 		names[i] = l.String()
 	}
-	full := map[string]string{"forget": "the one idle soonest is forgotten", "refuse": "new ones cannot be decided"}[s.whenFull]
 	undecided := map[string]string{"open": "pass", "closed": "get 503"}[s.onStoreError]
 	facts := []fact{
 		{"limits", strings.Join(names, " and ") + ": all are charged or none"},
 		{"clients", fmt.Sprintf("told apart by %s; %s", s.key, s.addressRule())},
-		{"store", fmt.Sprintf("memory of this process: a restart begins with full quotas; beyond %d keys %s", s.maxKeys, full)},
+		{"store", s.backend.about},
 		{"failing", fmt.Sprintf("%s: requests that cannot be decided %s", s.onStoreError, undecided)},
 	}
 	if s.upstream != nil {

@@ -16,7 +16,6 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/config"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/keyexpr"
 	"github.com/slidegate/slidegate/httpgate"
-	"github.com/slidegate/slidegate/memstore"
 )
 
 // A server is ready to run: everything that can be wrong has been looked at.
@@ -26,7 +25,8 @@ type server struct {
 	formats  []httpgate.Format
 	key      *keyexpr.Expr
 	upstream *url.URL
-	store    *memstore.Store
+	backend  *backend
+	limiter  *slidegate.Limiter
 	gate     *httpgate.Gate
 	metrics  *metrics
 	stderr   io.Writer
@@ -45,7 +45,7 @@ func (p plan) build(version string, stderr io.Writer) (*server, error) {
 			return nil, err
 		}
 	}
-	s.metrics = newMetrics(version, s.limits, s.store, s.gate.IgnoredHeaders)
+	s.metrics = newMetrics(version, s.limits, s.backend, s.gate.IgnoredHeaders)
 	return s, nil
 }
 
@@ -58,7 +58,7 @@ func newLogger(w io.Writer, format string) *slog.Logger {
 
 func (p plan) checkWords() error {
 	for _, c := range []struct{ flag, value string }{
-		{"store", p.store}, {"when-full", p.whenFull}, {"on-store-error", p.onStoreError}, {"log-format", p.logFormat},
+		{"when-full", p.whenFull}, {"on-store-error", p.onStoreError}, {"log-format", p.logFormat},
 	} {
 		if !slices.Contains(words[c.flag], c.value) {
 			return config.Usagef("--%s %q: allowed is %s", c.flag, c.value, strings.Join(words[c.flag], " or "))
@@ -157,18 +157,15 @@ func parseFormats(names []string) (formats []httpgate.Format, err error) {
 }
 
 // newGate makes the store, the limiter and the gate.
-func (s *server) newGate() error {
-	options := []memstore.Option{memstore.WithMaxKeys(s.maxKeys), memstore.WithLogger(s.log)}
-	if s.whenFull == "refuse" {
-		options = append(options, memstore.RefuseNewKeys())
+func (s *server) newGate() (err error) {
+	if s.backend, err = s.newBackend(); err != nil {
+		return err
 	}
-	s.store = memstore.New(options...)
-	limiter, err := slidegate.New(s.store, s.limits...)
-	if err != nil {
+	if s.limiter, err = slidegate.New(s.backend, s.limits...); err != nil {
 		return config.Usagef("--limit: %w", err)
 	}
-	s.limits = limiter.Limits()
-	if s.gate, err = httpgate.New(limiter, s.gateOptions()...); err != nil {
+	s.limits = s.limiter.Limits()
+	if s.gate, err = httpgate.New(s.limiter, s.gateOptions()...); err != nil {
 		return inFlags(err)
 	}
 	return nil

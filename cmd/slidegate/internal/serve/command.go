@@ -8,20 +8,24 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/config"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/storage"
 	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/redisstore"
 )
 
 // A plan is what the flags say.
 type plan struct {
-	listen, admin, upstream, key, store, whenFull, onStoreError, clientIPHeader, logFormat string
-	limits, trusted, headers                                                               []string
-	trustedHops, ipv6Prefix, maxKeys                                                       int
-	readHeaderTimeout, idleTimeout, upstreamTimeout, grace                                 time.Duration
+	listen, admin, upstream, key, whenFull, onStoreError, clientIPHeader, logFormat string
+	limits, trusted, headers                                                        []string
+	trustedHops, ipv6Prefix, maxKeys                                                int
+	readHeaderTimeout, idleTimeout, upstreamTimeout, grace                          time.Duration
+
+	storage storage.Flags
+	given   *pflag.FlagSet
 }
 
 // words are the values of the flags that take a word.
 var words = map[string][]string{
-	"store":          {"memory"},
 	"when-full":      {"forget", "refuse"},
 	"on-store-error": {"open", "closed"},
 	"log-format":     {"text", "json"},
@@ -37,11 +41,13 @@ func Command(version string) *cobra.Command {
 upstream; others get 429 with the time to retry. Streaming, WebSocket and HTTP/2 pass. Without
 an upstream it answers itself, with a small JSON, so that limits can be tried.
 
-Every limit of a request is charged or none. State is in this process: a restart begins with full
-quotas.`,
+Every limit of a request is charged or none. State is in this process, and a restart begins with
+full quotas; with --store redis://… it is in Redis, and all processes that say so share the quotas.
+A Redis that does not answer in time is no reason to wait: --on-store-error says what then.`,
 		Example: `  slidegate serve --limit 100/1m --upstream http://127.0.0.1:3000
   slidegate serve --limit login=5/15m --key ip+path --listen :8080 --admin 127.0.0.1:9090
   slidegate serve --limit 100/1m --trusted-proxies 10.0.0.0/8 --client-ip-header X-Forwarded-For
+  slidegate serve --limit 100/1m --store redis://127.0.0.1:6379/0
   SLIDEGATE_LIMIT='burst=20/1s;sustained=100/1m' slidegate serve`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -52,7 +58,9 @@ quotas.`,
 			return s.run(cmd.Context())
 		},
 	}
-	p.flags(cmd.Flags())
+	p.given = cmd.Flags()
+	p.flags(p.given)
+	p.storage.Add(cmd, storage.Defaults{Store: "memory", Prefix: redisstore.DefaultPrefix, Timeout: redisstore.DefaultTimeout})
 	cmd.Flags().Lookup("trusted-hops").DefValue = "0" // there is no default to show
 	complete(cmd)
 	return cmd
@@ -72,9 +80,8 @@ func (p *plan) flags(f *pflag.FlagSet) {
 	f.IntVar(&p.ipv6Prefix, "ipv6-prefix", 56, "how many `bits` of an IPv6 address tell clients apart, 32 to 128")
 	f.StringSliceVar(&p.headers, "headers", []string{"draft-8"}, "the RateLimit `fields` to send: draft-8 (also called draft-11), draft-7, draft-6, legacy, legacy-delta, several of them, or none")
 	f.StringVar(&p.onStoreError, "on-store-error", "open", "what to do with requests that cannot be decided: open lets them pass, closed answers 503")
-	f.StringVar(&p.store, "store", "memory", "where the state is: memory")
-	f.IntVar(&p.maxKeys, "max-keys", memstore.DefaultMaxKeys, "the most `keys` to keep in memory, 1 to 1073741824")
-	f.StringVar(&p.whenFull, "when-full", "forget", "what a new key does when every key still counts: forget the one that would be idle soonest, or refuse to be decided")
+	f.IntVar(&p.maxKeys, "max-keys", memstore.DefaultMaxKeys, "the most `keys` to keep in memory, 1 to 1073741824; not with Redis")
+	f.StringVar(&p.whenFull, "when-full", "forget", "what a new key does when every key still counts: forget the one that would be idle soonest, or refuse to be decided; not with Redis")
 	f.StringVar(&p.admin, "admin", "", "the `address` for /healthz, /readyz and /metrics (default: none)")
 	f.StringVar(&p.logFormat, "log-format", "text", "how to log: text or json")
 	f.DurationVar(&p.readHeaderTimeout, "read-header-timeout", 10*time.Second, "how long a client may take to send its header")
@@ -93,7 +100,10 @@ func complete(cmd *cobra.Command) {
 		values[flag] = allowed
 	}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		// No flag takes a file. The error is of a flag that does not exist.
+		if f.Name == "store-password-file" || f.Name == "store" || f.Name == "client" {
+			return // told already, or a file
+		}
+		// No other flag takes a file. The error is of a flag that does not exist.
 		_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(values[f.Name], cobra.ShellCompDirectiveNoFileComp))
 	})
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/httpgate"
 	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/redisstore"
+	"github.com/slidegate/slidegate/wrap"
 )
 
 // metrics are counted without a lookup, and their number does not depend on the traffic: no key is
@@ -29,7 +31,7 @@ type metrics struct {
 	duration       prometheus.Histogram
 }
 
-func newMetrics(version string, limits []slidegate.Limit, store *memstore.Store, ignored func() uint64) *metrics {
+func newMetrics(version string, limits []slidegate.Limit, b *backend, ignored func() uint64) *metrics {
 	m := &metrics{registry: prometheus.NewRegistry()}
 	decisions := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "slidegate_decisions_total",
@@ -39,16 +41,16 @@ func newMetrics(version string, limits []slidegate.Limit, store *memstore.Store,
 		m.admitted = append(m.admitted, decisions.WithLabelValues(l.Name, "admitted"))
 		m.refused = append(m.refused, decisions.WithLabelValues(l.Name, "refused"))
 	}
-	counter := func(name, help string) prometheus.Counter {
+	counted := func(name, help string) prometheus.Counter {
 		c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 		m.registry.MustRegister(c)
 		return c
 	}
-	m.neverFits = counter("slidegate_cost_errors_total", "Requests refused since their cost can never fit.")
-	m.storeErrors = counter("slidegate_store_errors_total", "Requests that could not be decided.")
-	m.canceled = counter("slidegate_canceled_total", "Requests whose client went away before they were decided.")
-	m.nobody = counter("slidegate_no_address_total", "Requests refused since they have no address to count them under.")
-	m.upstreamErrors = counter("slidegate_upstream_errors_total", "Requests that the upstream did not answer.")
+	m.neverFits = counted("slidegate_cost_errors_total", "Requests refused since their cost can never fit.")
+	m.storeErrors = counted("slidegate_store_errors_total", "Requests that could not be decided.")
+	m.canceled = counted("slidegate_canceled_total", "Requests whose client went away before they were decided.")
+	m.nobody = counted("slidegate_no_address_total", "Requests refused since they have no address to count them under.")
+	m.upstreamErrors = counted("slidegate_upstream_errors_total", "Requests that the upstream did not answer.")
 	m.duration = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "slidegate_decision_duration_seconds", Help: "How long decisions take, key and store included.",
 		Buckets: []float64{1e-6, 2.5e-6, 5e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1},
@@ -60,13 +62,40 @@ func newMetrics(version string, limits []slidegate.Limit, store *memstore.Store,
 	build.Set(1)
 	m.registry.MustRegister(decisions, m.duration, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "slidegate_tracked_keys", Help: "Keys held in memory."}, func() float64 { return float64(store.Len()) }),
-		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "slidegate_evictions_total", Help: "Keys forgotten while they still counted, since the store was full."},
-			func() float64 { return float64(store.Stats().Evicted) }),
-		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "slidegate_ignored_forwarded_headers_total", Help: "Requests from a private address with a forwarding header that is not believed."},
-			func() float64 { return float64(ignored()) }),
+		counter("slidegate_ignored_forwarded_headers_total", "Requests from a private address with a forwarding header that is not believed.", ignored),
 	)
+	m.registry.MustRegister(b.collectors...)
 	return m
+}
+
+func memoryMetrics(store *memstore.Store) []prometheus.Collector {
+	return []prometheus.Collector{
+		gauge("slidegate_tracked_keys", "Keys held in memory.", store.Len),
+		counter("slidegate_evictions_total", "Keys forgotten while they still counted, since the store was full.", func() uint64 { return store.Stats().Evicted }),
+	}
+}
+
+func redisMetrics(store *redisstore.Store, circuit *wrap.CircuitStore) []prometheus.Collector {
+	return []prometheus.Collector{
+		counter("slidegate_redis_calls_total", "Scripts sent to Redis.", func() uint64 { return store.Stats().Calls }),
+		counter("slidegate_redis_failures_total", "Scripts that failed or were not answered in time.", func() uint64 { return store.Stats().Failed }),
+		counter("slidegate_redis_decisions_total", "Decisions that Redis made.", func() uint64 { return store.Stats().Decisions }),
+		counter("slidegate_redis_folded_total", "Decisions that shared a script with others.", func() uint64 { return store.Stats().Folded }),
+		counter("slidegate_redis_replaced_total", "Stored values that were not understood and have been replaced.", func() uint64 { return store.Stats().Replaced }),
+		counter("slidegate_redis_newer_total", "Requests not decided, since a newer version wrote what is stored.", func() uint64 { return store.Stats().Newer }),
+		gauge("slidegate_redis_overdue", "Scripts whose time is up and that the client has not returned from.", func() int { return store.Stats().Overdue }),
+		gauge("slidegate_circuit_open", "1 while Redis is asked once a second only, since it did not answer.", func() int { return int(circuit.State()) }),
+		counter("slidegate_circuit_opened_total", "Times that the circuit opened.", func() uint64 { return circuit.Stats().Opened }),
+		counter("slidegate_circuit_refused_total", "Calls that the open circuit kept from Redis.", func() uint64 { return circuit.Stats().Refused }),
+	}
+}
+
+func gauge(name, help string, f func() int) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(f()) })
+}
+
+func counter(name, help string, f func() uint64) prometheus.Collector {
+	return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, func() float64 { return float64(f()) })
 }
 
 func (m *metrics) observe(e *httpgate.Event) {
@@ -97,13 +126,25 @@ func (m *metrics) observe(e *httpgate.Event) {
 func (s *server) adminHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if s.draining.Load() {
-			http.Error(w, "draining", http.StatusServiceUnavailable)
-			return
-		}
-		_, _ = io.WriteString(w, "ready\n")
-	})
+	mux.HandleFunc("GET /readyz", s.readyz)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{}))
 	return mux
+}
+
+// readyz says whether to send requests here. A store that is away is a reason not to only where
+// requests then get 503: where they pass, limiting is lost and the service is not.
+func (s *server) readyz(w http.ResponseWriter, r *http.Request) {
+	if s.draining.Load() {
+		http.Error(w, "draining", http.StatusServiceUnavailable)
+		return
+	}
+	isAway := s.look(r.Context()) != nil
+	if isAway && s.onStoreError == "closed" {
+		http.Error(w, "the store does not answer: requests get 503", http.StatusServiceUnavailable)
+		return
+	}
+	_, _ = io.WriteString(w, "ready\n")
+	if isAway {
+		_, _ = io.WriteString(w, "the store does not answer: requests pass\n")
+	}
 }

@@ -16,7 +16,7 @@ import (
 
 // run binds every address, says what it does, serves, and drains when it is told to end.
 func (s *server) run(ctx context.Context) error {
-	defer s.store.Close()
+	defer s.backend.close()
 	listener, err := net.Listen("tcp", s.listen)
 	if err != nil {
 		return fmt.Errorf("--listen: %w", err)
@@ -41,6 +41,7 @@ func (s *server) run(ctx context.Context) error {
 		defer admin.Close()
 	}
 	s.announce(listener, adminListener)
+	go func() { _ = s.look(ctx) }() // the store says so if it is not there
 	select {
 	case err := <-failed:
 		return err
