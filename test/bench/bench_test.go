@@ -17,8 +17,20 @@ func BenchmarkDenied1(b *testing.B) { decide(b, "denied1", bench.Contenders()) }
 func BenchmarkDenied2(b *testing.B) { decide(b, "denied2", bench.Contenders()) }
 func BenchmarkThree(b *testing.B)   { decide(b, "hot1", bench.OursOfThree()) }
 
+func BenchmarkRedis1(b *testing.B)   { decideOnRedis(b, 1) }
+func BenchmarkRedis16(b *testing.B)  { decideOnRedis(b, 16) }
+func BenchmarkRedis256(b *testing.B) { decideOnRedis(b, 256) }
+
+func decideOnRedis(b *testing.B, callers int) {
+	_, contenders := onRedis(b)
+	measure(b, bench.Workload{Name: "redis", Quota: 1_000_000, Window: time.Minute, Keys: bench.TenThousand, Callers: callers, Verdict: bench.Allowed}, contenders)
+}
+
 func decide(b *testing.B, workload string, contenders []bench.Contender) {
-	w := bench.FindWorkload(workload)
+	measure(b, bench.FindWorkload(workload), contenders)
+}
+
+func measure(b *testing.B, w bench.Workload, contenders []bench.Contender) {
 	for _, c := range contenders {
 		b.Run(c.Name, func(b *testing.B) {
 			l := w.Prepare(&c)

@@ -3,7 +3,6 @@ package bench_test
 import (
 	"net/http"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,7 +11,7 @@ import (
 )
 
 func ours() []bench.Contender {
-	all := slices.DeleteFunc(bench.Contenders(), func(c bench.Contender) bool { return !strings.HasPrefix(c.Name, "slidegate-") })
+	all := slices.DeleteFunc(bench.Contenders(), func(c bench.Contender) bool { return !bench.IsOurs(c.Name) })
 	return append(all, bench.OursOfThree()...)
 }
 

@@ -9,9 +9,10 @@ type Target struct {
 
 // Targets returns what slidegate aims at. Those of time are in times the baseline; of part "three"
 // in times our limiter of one limit; of "quota" a quota of a million in times one of ten; of HTTP in
-// times the best rival, what is added where the request is allowed and the whole where it is denied.
+// times the best rival, what is added where the request is allowed and the whole where it is denied; of
+// scripts in Redis in times a sorted set, of "redis-flat" a quota of ten, of "redis-three" one limit.
 func Targets() []Target {
-	return []Target{
+	return append(redisTargets(), []Target{
 		{"hot1", LogTake, 1.0}, {"hot1", CounterTake, 1.0}, {"hot1", LogAllow, 0.75}, {"hot1", CounterAllow, 0.65},
 		{"hot2", LogTake, 1.1}, {"hot2", CounterTake, 0.9},
 		{"uniform", LogTake, 1.1}, {"uniform", CounterTake, 0.8}, {"uniform", LogAllow, 1.05}, {"uniform", CounterAllow, 0.7},
@@ -27,7 +28,7 @@ func Targets() []Target {
 		{"idle", LogTake, 0.02}, {"idle", CounterTake, 0.02}, // share of the heap
 		{"entry", LogTake, 9},                                                      // bytes
 		{"http-allocations", LogDraft8, 4}, {"http-allocations", CounterDraft8, 4}, // a request
-	}
+	}...)
 }
 
 // Most returns the target of a part and a contender, and whether there is one.

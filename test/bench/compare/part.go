@@ -19,6 +19,7 @@ type part struct {
 	unit        string
 	rounds      int // in times those asked for; 0 for a count, of which one round tells
 	rows        []row
+	load        *bench.Load // of which the rows have many figures; nil for the others
 }
 
 // A row is one contender.
@@ -45,10 +46,10 @@ func parts() []part {
 		}
 		all = append(all, p)
 	}
-	return append(all, three(), quota(), heap(), idle(), entry(),
+	return append(append(all, three(), quota(), heap(), idle(), entry(),
 		requests("http-allowed", "added to ServeHTTP by a middleware that lets the request pass", false),
 		requests("http-denied", "ServeHTTP of a middleware that refuses", true),
-		allocations())
+		allocations()), redisParts()...)
 }
 
 func about(w *bench.Workload) string {
@@ -192,6 +193,14 @@ func allocations() part {
 		}})
 	}
 	return p
+}
+
+// perform measures a part, prints its table and returns the number of targets that were missed.
+func (p *part) perform() int {
+	if p.load != nil {
+		return p.bear()
+	}
+	return p.report(p.run())
 }
 
 // run measures the rows in turn, round by round.

@@ -1,0 +1,23 @@
+-- The exact log that many programs keep in a sorted set: a member for every unit, under its time. It answers
+-- what ours answers, in the fewest commands.
+--
+--   KEYS   the log
+--   ARGV   now, quota, window, cost, what tells the members of this request from all others
+--   reply  1 or 0, remaining, time until the request fits, time until the log is empty; in milliseconds
+
+local key, now, quota, window, cost = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+redis.call('ZREMRANGEBYSCORE', key, '-inf', now - window)
+local used = redis.call('ZCARD', key)
+if used + cost <= quota then
+  local members = {}
+  for i = 1, cost do
+    members[2 * i - 1], members[2 * i] = now, ARGV[5] .. '-' .. i
+  end
+  redis.call('ZADD', key, unpack(members))
+  redis.call('PEXPIRE', key, window)
+  return {1, quota - used - cost, 0, window}
+end
+local leaver = used + cost - quota - 1
+local time = redis.call('ZRANGE', key, leaver, leaver, 'WITHSCORES')[2]
+local newest = redis.call('ZRANGE', key, -1, -1, 'WITHSCORES')[2]
+return {0, quota - used, time + window - now, newest + window - now}

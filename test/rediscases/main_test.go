@@ -1,0 +1,13 @@
+package rediscases
+
+import (
+	"testing"
+
+	"github.com/redis/go-redis/v9/logging"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	logging.Disable() // the tests look for servers that are not there
+	goleak.VerifyTestMain(m)
+}

@@ -1,0 +1,177 @@
+package redisscript
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/test/redistest"
+)
+
+// A course is what is asked of a script for one measurement: the same calls of the same keys at the same times.
+type course struct {
+	name    string
+	hash    string
+	limits  []slidegate.Limit // what is asked
+	held    int               // charges that are held of each key at the start
+	cost    int64
+	pace    float64 // charges that leave for each call of a key
+	clocks  []int64 // of each key
+	samples []float64
+}
+
+const (
+	keysMeasured  = 16
+	callsMeasured = 400 // of all keys, in a round
+)
+
+// A bench measures courses side by side, in rounds that take turns.
+type bench struct {
+	s      *scripts
+	server *redistest.Server
+	d      draw
+}
+
+func (b *bench) keys(c *course, key int) (keys []string) {
+	for i := range c.limits {
+		keys = append(keys, fmt.Sprintf("slidegate:{%s:%d}:%d", c.name, key, i))
+	}
+	return keys
+}
+
+func (b *bench) command(c *course, key int, limits []slidegate.Limit, cost int64) []string {
+	command := []string{"EVALSHA", c.hash, decimal(int64(len(limits)))}
+	command = append(command, b.keys(c, key)...)
+	command = append(command, "t", decimal(c.clocks[key]))
+	for _, l := range limits {
+		command = append(command, arguments(l)...)
+	}
+	return append(command, decimal(cost))
+}
+
+// step moves the clock of a key on to its next call: uneven times.
+func (b *bench) step(c *course, key int, pace float64) {
+	if c.held == 0 || pace == 0 {
+		return
+	}
+	gap := float64(c.limits[0].Window.Milliseconds()) / float64(c.held) * pace
+	c.clocks[key] += int64(b.d.ExpFloat64()*gap + b.d.Float64())
+}
+
+// fill brings every key to where the course begins.
+func (b *bench) fill(t testing.TB, c *course) {
+	c.clocks = make([]int64, keysMeasured)
+	open := slices.Clone(c.limits)
+	for i := range open {
+		open[i].Quota = slidegate.MaxQuota
+	}
+	for key := range c.clocks {
+		c.clocks[key] = start
+		for range c.held {
+			b.step(c, key, 0.98)
+			if _, err := b.s.conn.Do(b.command(c, key, open, c.cost)...); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// round runs a course once, pipelined, and keeps the server's time for a call in microseconds.
+func (b *bench) round(t testing.TB, c *course) {
+	var text strings.Builder
+	for i := range callsMeasured {
+		b.step(c, i%keysMeasured, c.pace)
+		command := b.command(c, i%keysMeasured, c.limits, c.cost)
+		fmt.Fprintf(&text, "*%d\r\n", len(command))
+		for _, a := range command {
+			fmt.Fprintf(&text, "$%d\r\n%s\r\n", len(a), a)
+		}
+	}
+	before := b.spent()
+	if err := b.s.conn.SendRaw([]byte(text.String())); err != nil {
+		t.Fatal(err)
+	}
+	for range callsMeasured {
+		if _, err := b.s.conn.Receive(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.samples = append(c.samples, (b.spent()-before)/callsMeasured)
+}
+
+// spent returns the microseconds that the server has spent in EVALSHA so far.
+func (b *bench) spent() (usec float64) {
+	var calls float64
+	fmt.Sscanf(b.server.Info("commandstats")["cmdstat_evalsha"], "calls=%g,usec=%g", &calls, &usec)
+	return usec
+}
+
+// median returns the middle of what was measured.
+func (c *course) median() float64 {
+	sorted := slices.Sorted(slices.Values(c.samples))
+	return sorted[len(sorted)/2]
+}
+
+// newBench loads the sorted set's script, and take with TIME called although the clock is the caller's, so that
+// every decision can be measured at a time that was chosen and still costs what it costs on the server's clock.
+func newBench(t testing.TB) (b *bench, take, set string) {
+	server := redistest.Standalone(t)
+	b = &bench{s: newScripts(t, server, newClock()), server: server, d: draw{rand.New(rand.NewPCG(1, 2))}}
+	const clock = "now = tonumber(now)\n"
+	timed := strings.Replace(source(t, "take"), clock, clock+"redis.call('TIME')\n", 1)
+	if timed == source(t, "take") {
+		t.Fatal("the script reads its clock elsewhere")
+	}
+	text, err := os.ReadFile("sortedset.lua")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b, server.Text("SCRIPT", "LOAD", timed), server.Text("SCRIPT", "LOAD", string(text))
+}
+
+// BenchmarkScripts measures the server's time for a call of take, and of a sorted set that answers the same
+// questions. One iteration is a round of 400 calls of each; 50 are enough: -benchtime=50x.
+func BenchmarkScripts(t *testing.B) {
+	minute := slidegate.Per(time.Minute, 0)
+	with := func(quota int64) []slidegate.Limit {
+		l := minute
+		l.Quota = quota
+		return []slidegate.Limit{l}
+	}
+	for _, c := range []struct {
+		name string
+		course
+	}{
+		{"allowed/10", course{limits: with(20), held: 10, cost: 1, pace: 1}},
+		{"allowed/100", course{limits: with(200), held: 100, cost: 1, pace: 1}},
+		{"allowed/1000", course{limits: with(2000), held: 1000, cost: 1, pace: 1}},
+		{"allowed/10000", course{limits: with(20000), held: 10000, cost: 1, pace: 1}},
+		{"denied/10", course{limits: with(10), held: 10, cost: 1, pace: 0}},
+		{"denied/100", course{limits: with(100), held: 100, cost: 1, pace: 0}},
+		{"denied/1000", course{limits: with(1000), held: 1000, cost: 1, pace: 0}},
+		{"denied/10000", course{limits: with(10000), held: 10000, cost: 1, pace: 0}},
+		{"cost100/1000", course{limits: with(2000), held: 10, cost: 100, pace: 1}},
+		{"cost100/10000", course{limits: with(20000), held: 100, cost: 100, pace: 1}},
+	} {
+		t.Run(c.name, func(t *testing.B) {
+			b, take, set := newBench(t)
+			ours, theirs := c.course, c.course
+			ours.name, ours.hash, theirs.name, theirs.hash = "ours", take, "set", set
+			b.fill(t, &ours)
+			b.fill(t, &theirs)
+			for t.Loop() {
+				b.round(t, &ours)
+				b.round(t, &theirs)
+			}
+			t.ReportMetric(ours.median(), "µs/call")
+			t.ReportMetric(theirs.median(), "µs/sorted-set-call")
+			t.ReportMetric(ours.median()/theirs.median(), "ratio")
+			t.ReportMetric(0, "ns/op")
+		})
+	}
+}

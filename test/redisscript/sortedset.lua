@@ -1,0 +1,16 @@
+-- What the scripts are measured against: a sliding log as a sorted set, a member for each unit, which answers the
+-- same questions: the verdict, now, the newest time, the units that count, and the unit that has to leave first.
+local now = tonumber(ARGV[2])
+redis.call('TIME') -- as without a clock of the caller's
+local key, quota, window, cost = KEYS[1], tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[7])
+redis.call('ZREMRANGEBYSCORE', key, '-inf', now - window)
+local used = redis.call('ZCARD', key)
+local newest = redis.call('ZRANGE', key, -1, -1, 'WITHSCORES')[2]
+if used + cost > quota then
+  local rank = used + cost - quota - 1
+  return {0, now, tonumber(newest or 0), used, tonumber(redis.call('ZRANGE', key, rank, rank, 'WITHSCORES')[2])}
+end
+local at = newest and math.max(now, tonumber(newest)) or now
+for i = 1, cost do redis.call('ZADD', key, at, now .. ':' .. used + i) end
+redis.call('PEXPIRE', key, at + window - now)
+return {1, now, at, used + cost, 0}

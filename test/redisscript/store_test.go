@@ -1,0 +1,192 @@
+package redisscript
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/gatetest"
+	"github.com/slidegate/slidegate/test/redistest"
+)
+
+var background = context.Background()
+
+// errNewer is the error of a call that met a value of a newer format.
+var errNewer = fmt.Errorf("%w: written by a newer version", slidegate.ErrUnavailable)
+
+// A scripts is a [slidegate.Store] that does nothing but run the scripts over one connection.
+type scripts struct {
+	conn                *redistest.Conn
+	take, refund, reset string          // hashes
+	clock               *gatetest.Clock // nil for the server's
+	prefix              string
+	replaced            int64 // values that were replaced
+}
+
+// newScripts returns the scripts on a server, on a clock that is set by hand or, if that is nil, the server's.
+func newScripts(t testing.TB, s *redistest.Server, clock *gatetest.Clock) *scripts {
+	t.Helper()
+	conn, err := s.Dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	load := func(name string) string { return s.Text("SCRIPT", "LOAD", source(t, name)) }
+	return &scripts{conn: conn, take: load("take"), refund: load("refund"), reset: load("reset"), clock: clock}
+}
+
+// source returns the text of a script as the store sends it.
+func source(t testing.TB, name string) string {
+	t.Helper()
+	text := ""
+	for _, file := range []string{"common", name} {
+		b, err := os.ReadFile(filepath.Join("..", "..", "redisstore", file+".lua"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text += string(b) + "\n"
+	}
+	return text
+}
+
+// run runs a script and returns the integers it replied.
+func (s *scripts) run(hash string, keys, args []string) ([]int64, error) {
+	command := append([]string{"EVALSHA", hash, strconv.Itoa(len(keys))}, keys...)
+	reply, err := s.conn.Do(append(command, args...)...)
+	if err != nil {
+		return nil, err
+	}
+	numbers := make([]int64, len(reply.([]any)))
+	for i, n := range reply.([]any) {
+		numbers[i] = n.(int64)
+	}
+	return numbers, nil
+}
+
+func (s *scripts) now() string {
+	if s.clock == nil {
+		return ""
+	}
+	return decimal(s.clock.Now().UnixMilli())
+}
+
+func decimal(n int64) string { return strconv.FormatInt(n, 10) }
+
+// arguments returns what the scripts are told of a limit.
+func arguments(l slidegate.Limit) []string {
+	algorithm := "l"
+	if l.Algorithm == slidegate.SlidingCounter {
+		algorithm = "c"
+	}
+	return []string{algorithm, decimal(l.Quota), decimal(l.Window.Milliseconds()), decimal(max(1, l.Resolution.Milliseconds()))}
+}
+
+// key returns where the state of a limit lives.
+func (s *scripts) key(key string, l slidegate.Limit) string {
+	return fmt.Sprintf("%s{%s}:%s:%d:%s", s.prefix, key, l.Name, l.Window.Milliseconds(), l.Algorithm)
+}
+
+func (s *scripts) Bind(limits []slidegate.Limit) (slidegate.Plan, error) {
+	return &scriptPlan{s, limits}, nil
+}
+
+type scriptPlan struct {
+	s      *scripts
+	limits []slidegate.Limit
+}
+
+func (p *scriptPlan) keys(key string) (keys []string) {
+	for _, l := range p.limits {
+		keys = append(keys, p.s.key(key, l))
+	}
+	return keys
+}
+
+// decide asks for several decisions of one key in one call.
+func (p *scriptPlan) decide(mode, key string, costs ...int64) ([]slidegate.Answer, error) {
+	args, keys := []string{mode, p.s.now()}, []string(nil)
+	for _, l := range p.limits {
+		args = append(args, arguments(l)...)
+	}
+	for _, cost := range costs {
+		args, keys = append(args, decimal(cost)), append(keys, p.keys(key)...)
+	}
+	reply, err := p.s.run(p.s.take, keys, args)
+	if err != nil {
+		return nil, err
+	}
+	if want := len(costs) * (2 + 3*len(p.limits)); len(reply) != want {
+		return nil, fmt.Errorf("%d numbers in reply, want %d", len(reply), want)
+	}
+	answers := make([]slidegate.Answer, len(costs))
+	for i := range answers {
+		if answers[i], err = p.answer(reply[i*(2+3*len(p.limits)):]); err != nil {
+			return nil, err
+		}
+	}
+	return answers, nil
+}
+
+func (p *scriptPlan) answer(reply []int64) (slidegate.Answer, error) {
+	if reply[0] < 0 {
+		return slidegate.Answer{}, errNewer
+	}
+	a := slidegate.Answer{Allowed: reply[0]&1 != 0, Now: reply[1]}
+	p.s.replaced += reply[0] >> 1
+	for i := range p.limits {
+		a.Readings[i] = slidegate.Reading{At: reply[2+3*i], Units: reply[3+3*i], Back: reply[4+3*i]}
+	}
+	return a, nil
+}
+
+func (p *scriptPlan) one(mode, key string, cost int64) (slidegate.Answer, error) {
+	answers, err := p.decide(mode, key, cost)
+	if err != nil {
+		return slidegate.Answer{}, err
+	}
+	return answers[0], nil
+}
+
+func (p *scriptPlan) Take(_ context.Context, key string, cost int64) (slidegate.Answer, error) {
+	return p.one("t", key, cost)
+}
+
+func (p *scriptPlan) Peek(_ context.Context, key string, cost int64) (slidegate.Answer, error) {
+	return p.one("p", key, cost)
+}
+
+func (p *scriptPlan) Refund(_ context.Context, key string, charged slidegate.Answer, cost int64) error {
+	args := []string{p.s.now(), decimal(cost)}
+	for i, l := range p.limits {
+		args = append(append(args, arguments(l)...), decimal(charged.Readings[i].At))
+	}
+	return p.act(p.s.refund, key, args)
+}
+
+func (p *scriptPlan) Reset(_ context.Context, key string) error {
+	return p.act(p.s.reset, key, []string{p.s.now()})
+}
+
+func (p *scriptPlan) act(hash, key string, args []string) error {
+	reply, err := p.s.run(hash, p.keys(key), args)
+	if err != nil {
+		return err
+	}
+	if len(reply) != 2 || reply[0] > 1 {
+		return fmt.Errorf("reply %v, want a status and now", reply)
+	}
+	if reply[0] < 0 {
+		return errNewer
+	}
+	return nil
+}
+
+// start is where clocks set by hand begin: no multiple of a common window.
+const start = 1_757_750_412_345
+
+func newClock() *gatetest.Clock { return gatetest.NewClock(time.UnixMilli(start)) }
