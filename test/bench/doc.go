@@ -6,12 +6,32 @@
 //	go test -bench Hot1 .          ordinary benchmarks, such as BenchmarkHot1/slidegate-log-Take
 //	go run ./compare               all in turn, round by round: medians, ratios, targets met or missed
 //	go run ./compare -only hot1    a part of it; -list names the parts
+//	go run ./compare -only redis   what is kept in Redis
 //
 // A ratio is the median of the ratios round by round, so that what slows the machine for a while
 // slows both sides of it. Where a machine is never quiet, the ratio of the least times says more: it
-// is printed beside. All of it takes about ten minutes.
+// is printed beside. All of it takes about a quarter of an hour.
 //
 // What a limiter answers besides its verdict (remaining units, the time of the reset) is read in every
 // decision where it comes with the call, since that is what a caller pays for. Rivals stand as their
 // documentation has them.
+//
+// # Redis
+//
+// The parts whose names begin with "redis" start a server of their own on a free port of 127.0.0.1 and stop it.
+// They are left out, and say what to install, where there is neither redis-server nor valkey-server.
+//
+//   - redis-1, redis-16, redis-256: so many callers, each with its next request as soon as it has an answer. What
+//     this process and the server spend on a decision is CPU time; scripts are the EVALSHA and EVAL that the server
+//     counted, and bytes are those that it received and sent. Each figure is held against the rival who is best at it.
+//   - redis-allowed, redis-denied, redis-flat, redis-cost100, redis-three: the server's own count of the time of a
+//     script, on logs that stay full while they slide, with many requests waiting as on a busy server. The rival is
+//     sortedset.lua: it keeps the same log in a sorted set and gives the same answers. Both also read the server's clock.
+//   - redis-memory, redis-memory-most: MEMORY USAGE, which includes the key's own name.
+//
+// The rivals are redis_rate, ulule and throttled through go-redis. sethvargo/go-redisstore, mennanov/limiters and
+// go-chi/httprate-redis are not among them: their modules could not be downloaded when this was written.
+//
+// Where a system call is cheap, a rival that needs two of them for each decision is close to what its script
+// takes; ratios then depend on the machine more than those of decisions in memory do.
 package bench

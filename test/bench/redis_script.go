@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	_ "embed"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -21,14 +22,66 @@ type Outcome struct {
 
 // A Scripted is a log in Redis, one for each key, that is asked at given times.
 type Scripted struct {
-	Take   func(now time.Time, key string, cost int64) Outcome
+	Take func(now time.Time, key string, cost int64) Outcome
+
+	queue  *queue // if not nil it takes the commands, and outcomes mean nothing
 	stored string // where the first limit of the key that was asked for last is
+}
+
+// run runs a script now, or queues it and returns a reply of so many numbers that admits.
+func (s *Scripted) run(r *Redis, hash string, keys, args []string, size int) []int64 {
+	s.stored = keys[0]
+	command := append(append([]string{"EVALSHA", hash, strconv.Itoa(len(keys))}, keys...), args...)
+	if s.queue == nil {
+		return integers(must(r.logs.Do(command...)))
+	}
+	s.queue.add(command)
+	reply := make([]int64, size)
+	reply[0] = 1
+	return reply
+}
+
+func integers(reply any) []int64 {
+	all, _ := reply.([]any)
+	numbers := make([]int64, len(all))
+	for i, n := range all {
+		numbers[i], _ = n.(int64)
+	}
+	return numbers
+}
+
+// A queue sends many commands at once, so that a server finds the next when it is done with one.
+type queue struct {
+	bytes []byte
+	n     int
+}
+
+func (q *queue) add(command []string) {
+	q.n++
+	q.bytes = fmt.Appendf(q.bytes, "*%d\r\n", len(command))
+	for _, argument := range command {
+		q.bytes = fmt.Appendf(q.bytes, "$%d\r\n%s\r\n", len(argument), argument)
+	}
+}
+
+// flushQueue empties a queue and returns how many of its scripts began their reply with 1, as those that admit do.
+func (r *Redis) flushQueue(q *queue) (admitted int) {
+	if err := r.logs.SendRaw(q.bytes); err != nil {
+		panic(err)
+	}
+	for range q.n {
+		if integers(must(r.logs.Receive()))[0] == 1 {
+			admitted++
+		}
+	}
+	q.bytes, q.n = q.bytes[:0], 0
+	return admitted
 }
 
 // Ours returns our store on a Redis. An outcome is about the first limit, and the verdict about all.
 func Ours(r *Redis, prefix string, limits ...slidegate.Limit) *Scripted {
 	s, now := &Scripted{}, time.Time{}
-	store := redisstore.New(&direct{redis: r, log: s, hashes: map[*redisstore.Script]string{}},
+	store := redisstore.New(&direct{redis: r, log: s, size: 2 + 3*len(limits), hashes: map[*redisstore.Script]string{}},
 		redisstore.WithPrefix(prefix), redisstore.WithTimeout(time.Minute), redisstore.WithClock(func() time.Time { return now }))
 	limiter := slidegate.MustNew(store, limits...)
 	s.Take = func(at time.Time, key string, cost int64) Outcome {
@@ -50,9 +103,8 @@ func SortedSet(r *Redis, prefix string, limit slidegate.Limit) *Scripted {
 	s, request := &Scripted{}, int64(0)
 	s.Take = func(at time.Time, key string, cost int64) Outcome {
 		request++
-		s.stored = prefix + ":{" + key + "}:" + limit.String()
-		reply := r.run(hash, []string{s.stored},
-			[]string{strconv.FormatInt(at.UnixMilli(), 10), quota, window, strconv.FormatInt(cost, 10), strconv.FormatInt(request, 36)})
+		reply := s.run(r, hash, []string{prefix + ":{" + key + "}:" + limit.String()},
+			[]string{strconv.FormatInt(at.UnixMilli(), 10), quota, window, strconv.FormatInt(cost, 10), strconv.FormatInt(request, 36)}, 4)
 		return Outcome{reply[0] == 1, reply[1], reply[2], reply[3]}
 	}
 	return s
@@ -67,20 +119,11 @@ func (r *Redis) load(source string) string {
 	return hash
 }
 
-func (r *Redis) run(hash string, keys, args []string) []int64 {
-	command := append([]string{"EVALSHA", hash, strconv.Itoa(len(keys))}, keys...)
-	all, _ := must(r.logs.Do(append(command, args...)...)).([]any)
-	reply := make([]int64, len(all))
-	for i, n := range all {
-		reply[i], _ = n.(int64)
-	}
-	return reply
-}
-
 // direct is a client of the store that asks over the connection of the harness.
 type direct struct {
 	redis  *Redis
 	log    *Scripted
+	size   int // of a reply
 	hashes map[*redisstore.Script]string
 }
 
@@ -91,6 +134,5 @@ func (d *direct) Run(_ context.Context, s *redisstore.Script, keys, args []strin
 		hash = d.redis.load(s.Source())
 		d.hashes[s] = hash
 	}
-	d.log.stored = keys[0]
-	return d.redis.run(hash, keys, args), nil
+	return d.log.run(d.redis, hash, keys, args, d.size), nil
 }

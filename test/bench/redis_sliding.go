@@ -19,6 +19,7 @@ type Sliding struct {
 	offsets []time.Duration // of the charges, in the window
 	keys    []string
 	next    int // charge
+	queue   queue
 }
 
 // slidingStart is a time at which windows of up to a day begin.
@@ -27,6 +28,7 @@ var slidingStart = time.UnixMilli(1_000_000_000_000).Truncate(24 * time.Hour)
 // NewSliding returns logs of so many charges of a cost in a window, empty yet.
 func NewSliding(r *Redis, log *Scripted, window time.Duration, charges int, cost int64, keys int) *Sliding {
 	s := &Sliding{redis: r, log: log, window: window, cost: cost, offsets: uneven(window, charges)}
+	log.queue = &s.queue
 	for k := range keys {
 		s.keys = append(s.keys, "u:"+strconv.Itoa(7+k))
 	}
@@ -48,6 +50,7 @@ func (s *Sliding) Fill(windows int) *Sliding {
 	for range windows * len(s.offsets) {
 		s.charge()
 	}
+	s.flush(true)
 	return s
 }
 
@@ -59,36 +62,48 @@ func (s *Sliding) now(i int) time.Time {
 
 // charge makes the next charge of every key.
 func (s *Sliding) charge() {
-	now := s.now(s.next)
 	s.next++
-	for _, k := range s.keys {
-		if o := s.log.Take(now, k, s.cost); !o.Allowed {
-			panic(fmt.Sprintf("bench: charge %d is refused: %+v", s.next-1, o))
-		}
-	}
+	s.ask(true)
 }
 
 // refuse asks every key again at the time of the last charge.
-func (s *Sliding) refuse() {
-	now := s.now(s.next - 1)
+func (s *Sliding) refuse() { s.ask(false) }
+
+// ask queues a request of every key at the time of the last charge, with all or none of them to be admitted.
+func (s *Sliding) ask(admit bool) {
 	for _, k := range s.keys {
-		if o := s.log.Take(now, k, s.cost); o.Allowed {
-			panic(fmt.Sprintf("bench: a full log admits: %+v", o))
-		}
+		s.log.Take(s.now(s.next-1), k, s.cost)
+	}
+	if s.queue.n >= atOnce {
+		s.flush(admit)
+	}
+}
+
+// atOnce is about how many commands Redis finds waiting.
+const atOnce = 128
+
+func (s *Sliding) flush(admit bool) {
+	want := 0
+	if admit {
+		want = s.queue.n
+	}
+	if n := s.redis.flushQueue(&s.queue); n != want {
+		panic(fmt.Sprintf("bench: at charge %d %d requests are admitted, want %d", s.next, n, want))
 	}
 }
 
 // Allowed returns the server's microseconds for a script that admits, over some calls.
-func (s *Sliding) Allowed(calls int) float64 { return s.measure(s.charge, calls) }
+func (s *Sliding) Allowed(calls int) float64 { return s.measure(s.charge, true, calls) }
 
 // Denied is Allowed for a script that refuses.
-func (s *Sliding) Denied(calls int) float64 { return s.measure(s.refuse, calls) }
+func (s *Sliding) Denied(calls int) float64 { return s.measure(s.refuse, false, calls) }
 
-func (s *Sliding) measure(ask func(), calls int) float64 {
+func (s *Sliding) measure(ask func(), admit bool, calls int) float64 {
 	n, took := s.redis.scripts()
 	for range max(1, calls/len(s.keys)) {
 		ask()
 	}
+	s.flush(admit)
 	nAfter, tookAfter := s.redis.scripts()
 	return micros(tookAfter-took) / float64(nAfter-n)
 }
@@ -138,9 +153,11 @@ func (p *Packed) Memory(r *Redis) (now, most int64) {
 	for i := range charges {
 		s.charge()
 		if i%max(1, charges/200) == 0 {
+			s.flush(true)
 			most = max(most, r.memory(log.stored))
 		}
 	}
+	s.flush(true)
 	now = r.memory(log.stored)
 	must(r.logs.Do("DEL", log.stored))
 	return now, max(now, most)

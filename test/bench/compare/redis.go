@@ -63,7 +63,7 @@ func contenders() []bench.Contender {
 }
 
 // scriptCalls are those of one measurement.
-const scriptCalls = 4000
+const scriptCalls = 8000
 
 // logs are full logs of a quota in some keys, ours or rival, that are filled when they are first asked.
 func logs(name string, quota int, cost int64, limits ...slidegate.Limit) func() *bench.Sliding {
