@@ -65,9 +65,9 @@ type process struct {
 	proc *os.Process
 }
 
-// launch runs a program in a directory and appends what it prints to the file "log" there.
+// launch runs a program in a directory and writes what it prints to the file "log" there.
 func launch(dir, binary string, args ...string) (*process, error) {
-	log, err := os.OpenFile(filepath.Join(dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	log, err := os.OpenFile(filepath.Join(dir, "log"), os.O_CREATE|os.O_TRUNC|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
 	}

@@ -44,10 +44,10 @@ type loss struct {
 func NewProxy(t testing.TB, target string) *Proxy {
 	t.Helper()
 	p := &Proxy{Addr: addrOf(reservePort(t)), target: target, open: map[*link]struct{}{}, held: closedChannel()}
-	if err := p.listen(); err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(p.close)
+	if !p.mustListen() {
+		t.Fatal("redistest: the proxy cannot listen on " + p.Addr)
+	}
 	return p
 }
 
@@ -148,12 +148,15 @@ func (p *Proxy) Pass() {
 	if !passes(p.held) {
 		close(p.held)
 	}
-	if p.listener == nil && !p.closed {
-		// The port is reserved: nobody else has taken it.
-		if !poll(startTime, func() bool { return p.listen() == nil }) {
-			panic("redistest: the proxy cannot listen again on " + p.Addr)
-		}
+	if p.listener == nil && !p.closed && !p.mustListen() {
+		panic("redistest: the proxy cannot listen again on " + p.Addr)
 	}
+}
+
+// mustListen listens on the port, which is reserved, but may be kept for a moment by a process that is
+// just being started.
+func (p *Proxy) mustListen() bool {
+	return poll(startTime, func() bool { return p.listen() == nil })
 }
 
 func passes(held chan struct{}) bool {

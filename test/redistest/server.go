@@ -133,7 +133,14 @@ func (s *Server) Launch() {
 		return
 	}
 	s.frozen = false
-	if err := s.launch(); err != nil {
+	var err error
+	// The port is ours. But a process that this one starts meanwhile has, until it runs its own program, all
+	// that is open here, and so keeps a port for a moment on which nobody listens any more.
+	poll(startTime, func() bool {
+		err = s.launch()
+		return err == nil || !strings.Contains(logTail(s.Dir), "Address already in use")
+	})
+	if err != nil {
 		s.t.Fatalf("redistest: %s does not start: %v\n%s", s.binary, err, logTail(s.Dir))
 	}
 }

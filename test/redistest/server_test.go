@@ -153,6 +153,18 @@ func TestAServerThatIsNotStartedIsNotThere(t *testing.T) {
 	s.Do("PING")
 }
 
+// TestAPortThatIsTakenForAMomentIsWaitedFor, as when another process is started that has inherited it.
+func TestAPortThatIsTakenForAMomentIsWaitedFor(t *testing.T) {
+	s := redistest.NewServer(t)
+	l, err := net.Listen("tcp", s.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(200*time.Millisecond, func() { l.Close() })
+	s.Start()
+	s.Do("PING")
+}
+
 func TestLaunchReturnsWhileLoading(t *testing.T) {
 	s := redistest.Standalone(t)
 	// A server that loads looks around once for every 2 MB.

@@ -20,7 +20,12 @@ func Unreachable(t testing.TB) string {
 	}
 	t.Cleanup(func() { syscall.Close(fd) })
 	port := reservePort(t)
-	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Port: port, Addr: [4]byte(loopback.To4())}); err != nil {
+	// Connections to who had the port before may still be in the system's memory.
+	if err := syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1); err != nil {
+		t.Fatal(os.NewSyscallError("setsockopt", err))
+	}
+	here := &syscall.SockaddrInet4{Port: port, Addr: [4]byte(loopback.To4())}
+	if !poll(startTime, func() bool { err = syscall.Bind(fd, here); return err == nil }) {
 		t.Fatal(os.NewSyscallError("bind", err))
 	}
 	if err := syscall.Listen(fd, 0); err != nil {
