@@ -14,13 +14,15 @@
 --   units, last      units that count, and those of the newest entry
 --   from, p, stop    where the entries from the oldest on begin, and where they or their part of the log end
 --   page             which page that is: -1 for the front, nil if neither front nor pages count
+--   total            of a large log: the running total behind the newest entry
+--   back_size        of a large log: bytes used of the back
 
 -- pages makes the functions that only large logs need, and those only now and then.
 local function pages()
   -- ring reads the ring of a large log; nil if that is none.
   local function ring(key, s)
     local head, back_size = redis.call('GETRANGE', key, '136', '157'), s:byte(34)
-    if #head < 22 or back_size > 50 then return nil end
+    if #head < 22 then return nil end
     local back_time, back_total, first, count, cap = struct.unpack('>i7I6I3I3I3', head)
     if first >= cap or count > cap then return nil end
 
@@ -72,9 +74,8 @@ local function pages()
     end
     if not time then return nil end
     local all, last, base = struct.unpack('>I6I6I6', s, 16)
-    if p > stop then time, total = newest, base + all - last end
     local units = all - (total - base) % 2 ^ 48
-    if time <= edge or time > newest or units < last then return nil end
+    if time <= edge or time > newest or units < last or p > stop and time < newest then return nil end
     return units, time, from, p, stop, j < count and j or nil
   end
 
@@ -96,12 +97,13 @@ local function pages()
     return newest
   end
 
-  -- spread returns all pages of a ring, from the oldest on.
+  -- spread returns the pages of a ring from the oldest on, in two parts: putting them together takes time if they are many.
   local function spread(key, first, count, cap)
     local past = math.max(0, first + count - cap)
-    local s = redis.call('GETRANGE', key, 158 + first * 64, 157 + (first + count - past) * 64)
-    if past > 0 then s = s .. redis.call('GETRANGE', key, 158, 157 + past * 64) end
-    return count > 0 and s or ''
+    if count == 0 then return '', '' end
+    local older = redis.call('GETRANGE', key, 158 + first * 64, 157 + (first + count - past) * 64)
+    if past == 0 then return older, '' end
+    return older, redis.call('GETRANGE', key, 158, 157 + past * 64)
   end
 
   -- charge appends the entry e, or nothing if that is '', where the front or the back needs a page for it, and tells
@@ -110,7 +112,7 @@ local function pages()
     local count, _, _, back_time, back_total, first, cap = ring(key, s)
     if not count or redis.call('STRLEN', key) ~= 158 + cap * 64 then return false end
     local back_size, dropped, size = s:byte(34, 36)
-    local back, front, full, all = s:sub(37, 36 + back_size), s:sub(87, 86 + size), nil, nil
+    local back, front, full = s:sub(37, 36 + back_size), s:sub(87, 86 + size), nil
     if page < 0 then
       dropped = p - 87
     else -- the front is used up: this page takes its place
@@ -122,8 +124,10 @@ local function pages()
       back, back_time, back_total = '', newest, (base + units - last - next_entry(e, 1)) % 2 ^ 48
     end
     back = back .. e
-    if full and count == cap or cap > 4 and count < cap / 4 then
-      all, first, cap = spread(key, first, count, cap) .. (full or ''), 0, count + math.floor(count / 4) + 2
+    local older, newer
+    if full and count == cap or cap > 4 and count < cap / 4 then -- the ring grows or shrinks
+      older, newer = spread(key, first, count, cap)
+      first, cap = 0, count + math.floor(count / 4) + 2
     elseif full then
       redis.call('SETRANGE', key, 158 + (first + count) % cap * 64, full)
     end
@@ -131,8 +135,8 @@ local function pages()
     s = struct.pack('>I2i7I6I6I6I6I1I1I1', 0xF50A, at, span, units, last, base, #back, dropped, size)
       .. back .. ('\0'):rep(50 - #back) .. front .. ('\0'):rep(50 - size)
       .. struct.pack('>i7I6I3I3I3', back_time, back_total, first, count, cap)
-    if all then
-      redis.call('PSETEX', key, life, s .. all .. ('\0'):rep(cap * 64 - #all))
+    if older then
+      redis.call('PSETEX', key, life, s .. older .. newer .. (full or '') .. ('\0'):rep((cap - count) * 64))
     else
       redis.call('SETRANGE', key, '0', s)
       redis.call('PEXPIRE', key, life)
@@ -160,16 +164,20 @@ end
 -- read_log reads what of a log counts; nil if s is no log. If more than quota units do, back is the time of the
 -- oldest unit but (units - quota - 1): once it leaves, quota are left.
 local function read_log(key, s, form, edge, quota)
-  if #s < 27 or form == 3 then return nil end
-  local _, newest, span, units, last = struct.unpack('>I2i7I6I6I6', s)
+  local p, stop = 28, #s
+  local newest, span, units, last, total, back_size, page
+  if form == 1 and stop >= 27 then
+    newest, span, units, last = struct.unpack('>i7I6I6I6', s, 3)
+  elseif form == 2 and stop == 136 then
+    newest, span, units, last, total, back_size, p, stop = struct.unpack('>i7I6I6I6I6I1I1I1', s, 3)
+    if p > stop or stop > 50 or back_size > 50 then return nil end
+    total, p, stop, page = total + units, 87 + p, 86 + stop, -1
+  else
+    return nil
+  end
   if last < 1 or units < last or units > 1e12 or newest > 2 ^ 52 or newest < -2 ^ 52 then return nil end
   if newest <= edge then return 0, 0, 0 end
-  local oldest, from, p, stop, page = newest - span, s, 28, #s, nil
-  if form == 2 then
-    p, stop = s:byte(35, 36)
-    if #s < 136 or p > stop or stop > 50 then return nil end
-    p, stop, page = 87 + p, 86 + stop, -1
-  end
+  local oldest, from = newest - span, s
   while oldest <= edge and p <= stop do
     local n, gap
     n, gap, p = next_entry(s, p)
@@ -182,7 +190,7 @@ local function read_log(key, s, form, edge, quota)
   elseif oldest > newest or units < last or p > stop and (oldest < newest or units > last) then
     return nil
   end
-  if units <= quota then return newest, units, 0, oldest, last, from, p, stop, page end
+  if units <= quota then return newest, units, 0, oldest, last, from, p, stop, page, total, back_size end
   local need, back = units - quota, oldest
   while p <= stop do
     local n, gap
@@ -197,9 +205,9 @@ local function read_log(key, s, form, edge, quota)
 end
 
 -- charge_log charges a log and returns its newest time, its units, and 2 if it turns out to be none, else 0.
-local function charge_log(key, s, a, cost, now, newest, units, oldest, last, from, p, stop, page)
-  -- A key lives until its limit is full again, and a day longer where the clock is not the server's: then the
-  -- server's expiry must never decide.
+local function charge_log(key, s, a, cost, now, newest, units, oldest, last, from, p, stop, page, total, back_size)
+  -- A key lives until its limit is full again. The server counts from the TIME of this script, or, before 7.2, from a
+  -- moment later: a key is never gone too soon. On another clock a key lives a day longer, so expiry never decides.
   local at, life, e = now, ARGV[a + 2], ''
   if ARGV[a + 3] ~= '1' then at = now + -now % ARGV[a + 3] end
   if units > 0 and at < newest then at = newest end
@@ -225,8 +233,7 @@ local function charge_log(key, s, a, cost, now, newest, units, oldest, last, fro
     redis.call('PSETEX', key, life, s)
     return at, units, 0
   end
-  local all, _, base, back_size, dropped, size = struct.unpack('>I6I6I6I1I1I1', s, 16)
-  base = (base + all - units + cost) % 2 ^ 48
+  local base = (total - units + cost) % 2 ^ 48 -- before the oldest entry
   if page >= 0 or back_size + #e > 50 then
     local _, _, charge = pages()
     if charge(key, s, life, at, at - oldest, units, last, base, from, p, stop, page, e, newest) then return at, units, 0 end
@@ -234,7 +241,7 @@ local function charge_log(key, s, a, cost, now, newest, units, oldest, last, fro
     return at, units, 2
   end
   redis.call('SETRANGE', key, '0', struct.pack('>I2i7I6I6I6I6I1I1I1', 0xF50A, at, at - oldest, units, last, base,
-    back_size + #e, p - 87, size) .. s:sub(37, 36 + back_size) .. e)
+    back_size + #e, p - 87, stop - 86) .. s:sub(37, 36 + back_size) .. e)
   redis.call('PEXPIRE', key, life)
   return at, units, 0
 end
@@ -245,7 +252,7 @@ local function visit(l, k, r, cost, room, now, reply)
   local key, a, i = KEYS[k + l], 4 * l - 1, r + 3 * l
   local s, form, garbage = redis.pcall('GETRANGE', key, '0', '135'), 0, 0 -- form is nil for what is nothing of ours
   if s ~= '' then
-    if type(s) == 'table' then
+    if s.err then -- of a string that is nil
       if s.err:sub(1, 9) ~= 'WRONGTYPE' then error(s.err) end
       s = '?'
     end
@@ -259,12 +266,12 @@ local function visit(l, k, r, cost, room, now, reply)
     end
   end
   local quota, window = cost > 0 and ARGV[a + 1] - cost or 1e13, tonumber(ARGV[a + 2])
-  local at, units, back, oldest, last, from, p, stop, page, write
+  local at, units, back, oldest, last, from, p, stop, page, total, back_size, write
   if ARGV[a] == 'l' then
     if form == 0 then
       at, units, back = 0, 0, 0
     elseif form then
-      at, units, back, oldest, last, from, p, stop, page = read_log(key, s, form, now - window, quota)
+      at, units, back, oldest, last, from, p, stop, page, total, back_size = read_log(key, s, form, now - window, quota)
     end
     if not at then at, units, back, garbage = 0, 0, 0, 2 end
     room = room and units <= quota
@@ -290,7 +297,7 @@ local function visit(l, k, r, cost, room, now, reply)
     write(key, window, at, back, units + cost, now, ARGV[2] == '' and 0 or 86400000)
   else
     local more
-    reply[i], reply[i + 1], more = charge_log(key, s, a, cost, now, at, units, oldest, last, from, p, stop, page)
+    reply[i], reply[i + 1], more = charge_log(key, s, a, cost, now, at, units, oldest, last, from, p, stop, page, total, back_size)
     garbage = garbage + more
   end
   return status + garbage

@@ -3,6 +3,7 @@ package redisscript
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -117,4 +118,81 @@ func note(seen map[string]int, before, after value) {
 			seen[what]++
 		}
 	}
+}
+
+// TestEverythingMayBeRefunded, in any order: pages that become empty are closed up from either side, and in the end
+// there is no key.
+func TestEverythingMayBeRefunded(t *testing.T) {
+	server := redistest.Standalone(t)
+	const charges = 700
+	orders := map[string]func(d draw) []int{
+		"oldest first":      func(draw) []int { return upTo(charges) },
+		"newest first":      func(draw) []int { return backwards(upTo(charges)) },
+		"from a third on":   func(draw) []int { return append(upTo(charges)[charges/3:], upTo(charges/3)...) },
+		"back from a third": func(draw) []int { return backwards(append(upTo(charges)[charges/3:], upTo(charges/3)...)) },
+		"back from the end": func(draw) []int { return append(backwards(upTo(charges-60)), upTo(charges)[charges-60:]...) },
+		"any":               func(d draw) []int { return d.Perm(charges) },
+	}
+	for name, order := range orders {
+		for _, rotated := range []int{0, 400} {
+			d := draw{rand.New(rand.NewPCG(16, 17))}
+			s := newScripts(t, server, newClock())
+			s.prefix = fmt.Sprint(name, rotated)
+			l := slidegate.Per(time.Hour, 1_000_000).Named("long")
+			w := newTwins(s, []slidegate.Limit{l})
+			if err := w.charge(d, rotated, 10_000); err != nil { // they will have left: the ring is rotated
+				t.Fatal(err)
+			}
+			w.advance(time.Hour.Milliseconds() - 10_000)
+			w.receipts = nil
+			if err := w.charge(d, charges, 3000); err != nil {
+				t.Fatal(err)
+			}
+			for step, i := range order(d) {
+				if err := w.giveBack(i, step); err != nil {
+					t.Fatalf("%s, rotated by %d, step %d: %v", name, rotated, step, err)
+				}
+			}
+			if n, _ := s.conn.Do("EXISTS", s.key("k", l)); n != int64(0) && rotated == 0 {
+				t.Errorf("%s: there is a key although all was given back", name)
+			}
+		}
+	}
+}
+
+func upTo(n int) (all []int) {
+	for i := range n {
+		all = append(all, i)
+	}
+	return all
+}
+
+func backwards(all []int) []int {
+	slices.Reverse(all)
+	return all
+}
+
+// charge charges n times, at uneven times within so many milliseconds.
+func (w *twins) charge(d draw, n, within int) error {
+	for range n {
+		w.advance(1 + d.Int64N(int64(max(1, 2*within/n))))
+		if err := w.take(0, "k", 1+d.Int64N(3)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// giveBack gives a receipt back in full and looks at what is left.
+func (w *twins) giveBack(i, step int) error {
+	if err := w.refund(i, slidegate.MaxQuota); err != nil {
+		return err
+	}
+	if step%7 != 0 {
+		return nil
+	}
+	if v, err := w.scripts.stored(w.scripts.key("k", w.limits[0][0])); err != nil {
+		return fmt.Errorf("%+v: %w", v.form, err)
+	}
+	return w.peek(0, "k", w.limits[0][0].Quota-int64(step))
 }

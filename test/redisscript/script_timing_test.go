@@ -134,44 +134,72 @@ func newBench(t testing.TB) (b *bench, take, set string) {
 	return b, server.Text("SCRIPT", "LOAD", timed), server.Text("SCRIPT", "LOAD", string(text))
 }
 
-// BenchmarkScripts measures the server's time for a call of take, and of a sorted set that answers the same
-// questions. One iteration is a round of 400 calls of each; 50 are enough: -benchtime=50x.
-func BenchmarkScripts(t *testing.B) {
-	minute := slidegate.Per(time.Minute, 0)
-	with := func(quota int64) []slidegate.Limit {
-		l := minute
-		l.Quota = quota
-		return []slidegate.Limit{l}
+// full returns a limit a minute of twice what is held, so that charges are admitted, or of just that.
+func full(held, times int64) []slidegate.Limit {
+	return []slidegate.Limit{slidegate.Per(time.Minute, held*times)}
+}
+
+// measure runs two courses in rounds that take turns and reports the medians and their ratio.
+func (b *bench) measure(t *testing.B, ours, theirs course, name string) {
+	b.fill(t, &ours)
+	b.fill(t, &theirs)
+	for t.Loop() {
+		b.round(t, &ours)
+		b.round(t, &theirs)
 	}
-	for _, c := range []struct {
-		name string
-		course
-	}{
-		{"allowed/10", course{limits: with(20), held: 10, cost: 1, pace: 1}},
-		{"allowed/100", course{limits: with(200), held: 100, cost: 1, pace: 1}},
-		{"allowed/1000", course{limits: with(2000), held: 1000, cost: 1, pace: 1}},
-		{"allowed/10000", course{limits: with(20000), held: 10000, cost: 1, pace: 1}},
-		{"denied/10", course{limits: with(10), held: 10, cost: 1, pace: 0}},
-		{"denied/100", course{limits: with(100), held: 100, cost: 1, pace: 0}},
-		{"denied/1000", course{limits: with(1000), held: 1000, cost: 1, pace: 0}},
-		{"denied/10000", course{limits: with(10000), held: 10000, cost: 1, pace: 0}},
-		{"cost100/1000", course{limits: with(2000), held: 10, cost: 100, pace: 1}},
-		{"cost100/10000", course{limits: with(20000), held: 100, cost: 100, pace: 1}},
+	t.ReportMetric(ours.median(), "µs/call")
+	t.ReportMetric(theirs.median(), "µs/"+name)
+	t.ReportMetric(ours.median()/theirs.median(), "ratio")
+	t.ReportMetric(float64(b.s.memory(t, b.keys(&ours, 0)[0])), "B")
+	t.ReportMetric(float64(b.s.memory(t, b.keys(&theirs, 0)[0])), "B/"+name)
+	t.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkSortedSet measures the server's time for a call of take next to a sorted set that answers the same
+// questions. One iteration is a round of 400 calls of each; 60 are enough: -benchtime=60x.
+func BenchmarkSortedSet(t *testing.B) {
+	for _, c := range []course{
+		{name: "allowed/10", limits: full(10, 2), held: 10, cost: 1, pace: 1},
+		{name: "allowed/100", limits: full(100, 2), held: 100, cost: 1, pace: 1},
+		{name: "allowed/1000", limits: full(1000, 2), held: 1000, cost: 1, pace: 1},
+		{name: "allowed/10000", limits: full(10_000, 2), held: 10_000, cost: 1, pace: 1},
+		{name: "denied/10", limits: full(10, 1), held: 10, cost: 1},
+		{name: "denied/100", limits: full(100, 1), held: 100, cost: 1},
+		{name: "denied/1000", limits: full(1000, 1), held: 1000, cost: 1},
+		{name: "denied/10000", limits: full(10_000, 1), held: 10_000, cost: 1},
+		{name: "cost100/1000", limits: full(1000, 2), held: 10, cost: 100, pace: 1},
+		{name: "cost100/10000", limits: full(10_000, 2), held: 100, cost: 100, pace: 1},
 	} {
 		t.Run(c.name, func(t *testing.B) {
 			b, take, set := newBench(t)
-			ours, theirs := c.course, c.course
+			ours, theirs := c, c
 			ours.name, ours.hash, theirs.name, theirs.hash = "ours", take, "set", set
-			b.fill(t, &ours)
-			b.fill(t, &theirs)
-			for t.Loop() {
-				b.round(t, &ours)
-				b.round(t, &theirs)
-			}
-			t.ReportMetric(ours.median(), "µs/call")
-			t.ReportMetric(theirs.median(), "µs/sorted-set-call")
-			t.ReportMetric(ours.median()/theirs.median(), "ratio")
-			t.ReportMetric(0, "ns/op")
+			b.measure(t, ours, theirs, "sorted-set-call")
+		})
+	}
+}
+
+// BenchmarkLimits measures a call of take for three limits, or for a counter, next to one for one log.
+func BenchmarkLimits(t *testing.B) {
+	small := course{name: "one", limits: full(10, 2), held: 10, cost: 1, pace: 1}
+	large := course{name: "one", limits: full(1000, 2), held: 1000, cost: 1, pace: 1}
+	counter := []slidegate.Limit{full(1000, 2)[0].Counter()}
+	for _, c := range []struct {
+		name   string
+		limits []slidegate.Limit
+		one    course
+	}{
+		{"three/10", slices.Repeat(small.limits, 3), small},
+		{"three/1000", slices.Repeat(large.limits, 3), large},
+		{"three/1000/third-is-full", slices.Concat(large.limits, large.limits, full(1000, 1)), large},
+		{"counter", counter, large},
+		{"three/counter", slices.Repeat(counter, 3), large},
+	} {
+		t.Run(c.name, func(t *testing.B) {
+			b, take, _ := newBench(t)
+			ours, theirs := c.one, c.one
+			ours.name, ours.limits, ours.hash, theirs.hash = "other", c.limits, take, take
+			b.measure(t, ours, theirs, "one-log")
 		})
 	}
 }

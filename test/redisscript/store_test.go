@@ -2,6 +2,7 @@ package redisscript
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,6 +19,9 @@ var background = context.Background()
 
 // errNewer is the error of a call that met a value of a newer format.
 var errNewer = fmt.Errorf("%w: written by a newer version", slidegate.ErrUnavailable)
+
+// errReplaced is found where a value of ours was taken for garbage.
+var errReplaced = errors.New("a sound value was replaced")
 
 // A scripts is a [slidegate.Store] that does nothing but run the scripts over one connection.
 type scripts struct {

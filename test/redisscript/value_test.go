@@ -199,7 +199,7 @@ func (v *value) part(name string, b []byte, time, total, base int64) error {
 	return err
 }
 
-// number is used to build values by hand.
+// bigEndian returns the last size bytes of a number.
 func bigEndian(n uint64, size int) []byte {
 	var b [8]byte
 	binary.BigEndian.PutUint64(b[:], n)

@@ -1,0 +1,245 @@
+package redisscript
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/test/redistest"
+)
+
+// TestOnlyChargesWrite: what refuses, peeks or costs nothing leaves every byte and every expiry as it was, and
+// makes no key.
+func TestOnlyChargesWrite(t *testing.T) {
+	s := newScripts(t, redistest.Standalone(t), newClock())
+	limits := []slidegate.Limit{
+		slidegate.PerMinute(100).Named("a"),
+		slidegate.PerHour(2000).Named("b"),
+		slidegate.PerMinute(90).Counter().Named("c"),
+	}
+	plan, _ := s.Bind(limits)
+	ask := func(key string, cost int64, verb func(string, int64) (slidegate.Answer, error)) {
+		t.Helper()
+		was := s.picture(t, key, limits...)
+		a, err := verb(key, cost)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if was.changed(s.picture(t, key, limits...)) {
+			t.Errorf("cost %d, %+v: something was written", cost, a)
+		}
+	}
+	take := func(key string, cost int64) (slidegate.Answer, error) { return plan.Take(background, key, cost) }
+	peek := func(key string, cost int64) (slidegate.Answer, error) { return plan.Peek(background, key, cost) }
+	d := draw{rand.New(rand.NewPCG(7, 8))}
+	for range 400 {
+		if _, err := plan.Take(background, "u", 1+d.Int64N(3)); err != nil {
+			t.Fatal(err)
+		}
+		s.clock.Advance(time.Duration(d.IntN(3000)) * time.Millisecond)
+		ask("u", 90, take) // the counter or the first log refuses unless all is full
+		ask("u", 0, take)
+		ask("u", 1, peek)
+		ask("u", 90, peek)
+		ask("nobody", 0, take)
+		ask("nobody", 1, peek)
+	}
+}
+
+// TestKeyLivesUntilItsLimitIsFull: on the server's clock the expiry after every charge and every refund is the very
+// time at which the limit is full again: never sooner, and later by no more than the script may take.
+func TestKeyLivesUntilItsLimitIsFull(t *testing.T) {
+	server := redistest.Standalone(t)
+	s := newScripts(t, server, nil)
+	d := draw{rand.New(rand.NewPCG(9, 10))}
+	for run := range 60 {
+		l := slidegate.Per(time.Duration(20+d.number(5_000_000))*time.Millisecond, 1000).Named("x")
+		switch run % 3 {
+		case 1:
+			l = l.Counter()
+		case 2:
+			l.Resolution = time.Duration(1+d.Int64N(l.Window.Milliseconds())) * time.Millisecond
+		}
+		key := fmt.Sprint("u", run)
+		if err := s.checkExpiry(t, d, l, key); err != nil {
+			t.Fatalf("%v: %v", l, err)
+		}
+	}
+}
+
+// checkExpiry charges and refunds a key and compares its expiry with the core's own reset.
+func (s *scripts) checkExpiry(t testing.TB, d draw, l slidegate.Limit, key string) error {
+	limiter, err := slidegate.New(s, l)
+	if err != nil {
+		return err
+	}
+	for step := range 30 {
+		charged, err := limiter.TakeN(background, key, 1+d.Int64N(9))
+		if err != nil || !charged.Allowed {
+			return fmt.Errorf("step %d: %v, %v", step, charged, err)
+		}
+		if step%4 == 3 {
+			if err := limiter.Refund(background, &charged); err != nil {
+				return err
+			}
+		}
+		d, err := limiter.Peek(background, key)
+		if err != nil {
+			return err
+		}
+		full := d.At().UnixMilli() + d.ResetAfter().Milliseconds()
+		at := s.expires(t, s.key(key, l))
+		if d.ResetAfter() == 0 && at == -2 || at < 0 && l.Window < time.Second {
+			return nil // it is full, or became so meanwhile
+		}
+		if at < full || at > full+20 { // servers before 7.2 count from when the command inside of the script is run
+			return fmt.Errorf("step %d: full at %d, the key expires at %d", step, full, at)
+		}
+	}
+	return nil
+}
+
+// TestExpiryIsRepaired: a key found without one is given one by the next charge, of every form.
+func TestExpiryIsRepaired(t *testing.T) {
+	s := newScripts(t, redistest.Standalone(t), newClock())
+	for _, sample := range s.samples(t) {
+		l, key := sample.limit, s.key("sample", sample.limit)
+		s.clock.Set(sample.end)
+		if n, err := s.conn.Do("PERSIST", key); err != nil || n != int64(1) {
+			t.Fatal(n, err)
+		}
+		plan, _ := s.Bind([]slidegate.Limit{l})
+		if a, err := plan.Take(background, "sample", 1); err != nil || !a.Allowed {
+			t.Fatal(a, err)
+		}
+		if at := s.expires(t, key); at < 0 {
+			t.Errorf("%v: no expiry after a charge", l)
+		}
+	}
+}
+
+// TestExpiryNeverDecidesOnACallersClock: a key lives a day longer than its limit needs, in the server's time, also
+// where the caller's clock stands still, runs back, or a refund comes long after.
+func TestExpiryNeverDecidesOnACallersClock(t *testing.T) {
+	s := newScripts(t, redistest.Standalone(t), newClock())
+	for _, l := range bothAlgorithms() {
+		plan, _ := s.Bind([]slidegate.Limit{l})
+		s.clock.SetMilli(start)
+		charged, err := plan.Take(background, "u", 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		least := func(what string) {
+			t.Helper()
+			if left, err := s.conn.Do("PTTL", s.key("u", l)); err != nil || left.(int64) < 24*time.Hour.Milliseconds()-20_000 {
+				t.Errorf("%v: %s: %v ms to live, %v", l, what, left, err)
+			}
+		}
+		least("after a charge")
+		s.clock.Advance(-time.Hour)
+		if _, err := plan.Take(background, "u", 3); err != nil {
+			t.Fatal(err)
+		}
+		least("after a charge in the past")
+		s.clock.SetMilli(start)
+		if err := plan.Refund(background, "u", charged, 1); err != nil {
+			t.Fatal(err)
+		}
+		least("after a refund")
+		s.clock.Advance(100 * 24 * time.Hour)
+		if err := plan.Refund(background, "u", charged, 1); err != nil {
+			t.Fatal(err)
+		}
+		least("after a refund long after")
+	}
+}
+
+// TestCounterLivesAsLongAsItsWeight: until the very millisecond at which its last unit weighs nothing, whether it
+// was counted in this window or in the one before. It is seen on a caller's clock, which adds a day.
+func TestCounterLivesAsLongAsItsWeight(t *testing.T) {
+	s := newScripts(t, redistest.Standalone(t), newClock())
+	d := draw{rand.New(rand.NewPCG(18, 19))}
+	for run := range 200 {
+		window := time.Minute + time.Duration(d.IntN(1<<30))*time.Millisecond
+		limiter := slidegate.MustNew(s, slidegate.Per(window, 1000).Counter().Named("x"))
+		key := fmt.Sprint(run)
+		if _, err := limiter.TakeN(background, key, 1+d.Int64N(30)>>d.IntN(4)); err != nil {
+			t.Fatal(err)
+		}
+		s.clock.Advance(time.Duration(d.Int64N(int64(window))))
+		charged, err := limiter.TakeN(background, key, 5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if run%2 == 0 {
+			if err := limiter.Refund(background, &charged); err != nil {
+				t.Fatal(err)
+			}
+		}
+		now, err := limiter.Peek(background, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		left, err := s.conn.Do("PTTL", s.key(key, now.State(0).Limit))
+		want := (now.ResetAfter() + 24*time.Hour).Milliseconds()
+		if err != nil || left.(int64) > want || left.(int64) < want-20_000 {
+			t.Errorf("%v, refunded %v: %d ms to live, want %d, %v", window, run%2 == 0, left, want, err)
+		}
+	}
+}
+
+// TestEveryKeyGoesByItself: on the server's clock nothing is left once the windows are over.
+func TestEveryKeyGoesByItself(t *testing.T) {
+	server := redistest.Standalone(t)
+	s := newScripts(t, server, nil)
+	limits := []slidegate.Limit{slidegate.Per(150*time.Millisecond, 1_000_000).Named("a"), slidegate.Per(100*time.Millisecond, 1_000_000).Counter().Named("b")}
+	plan, _ := s.Bind(limits)
+	for i := range 3000 {
+		if _, err := plan.Take(background, fmt.Sprint(i%7), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	redistest.Await(t, 10*time.Second, "no key is left", func() bool { return len(server.Keys()) == 0 })
+}
+
+// TestCommandsAreOfRedis6: the scripts call what Redis 6.0 has, and what an ACL has to allow; and each call of a
+// script is one call, whatever it does inside.
+func TestCommandsAreOfRedis6(t *testing.T) {
+	server := redistest.Standalone(t)
+	s := newScripts(t, server, newClock())
+	server.ResetCalls()
+	for seed := range uint64(6) {
+		d := draw{rand.New(rand.NewPCG(seed, 11))}
+		w := newTwins(s, append(longLogs(d), d.plans()...)...)
+		if err := w.grow(d, map[string]int{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.reset(0, "k"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := newScriptsPlan(s).Peek(background, "u", 1); err != nil {
+		t.Fatal(err)
+	}
+	got := slices.Sorted(maps.Keys(server.Calls()))
+	got = slices.DeleteFunc(got, func(name string) bool {
+		return slices.Contains([]string{"evalsha", "get", "config|resetstat", "config", "info"}, name)
+	})
+	want := []string{"del", "getrange", "pexpire", "psetex", "setrange", "strlen", "time"}
+	if !slices.Equal(got, want) {
+		t.Errorf("the scripts call %s, want %s", strings.Join(got, " "), strings.Join(want, " "))
+	}
+}
+
+// newScriptsPlan returns a plan of one limit on the server's clock.
+func newScriptsPlan(s *scripts) slidegate.Plan {
+	other := *s
+	other.clock = nil
+	plan, _ := other.Bind([]slidegate.Limit{slidegate.PerMinute(1).Named("server")})
+	return plan
+}
