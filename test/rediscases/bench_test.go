@@ -149,6 +149,27 @@ func life(server *redistest.Server, key string) time.Duration {
 	return time.Duration(server.Int("PTTL", key)) * time.Millisecond
 }
 
+// lateness begins to watch how late this machine is at what is due, and returns a function that ends it and
+// says how much that was at worst: what others do here is not to be held against a timeout.
+func lateness() (end func() time.Duration) {
+	stop, worst := make(chan struct{}), make(chan time.Duration)
+	go func() {
+		const due = 2 * time.Millisecond
+		var late time.Duration
+		for {
+			began := time.Now()
+			select {
+			case <-time.After(due):
+				late = max(late, time.Since(began)-due)
+			case <-stop:
+				worst <- late
+				return
+			}
+		}
+	}()
+	return func() time.Duration { close(stop); return <-worst }
+}
+
 // A site is a gate in front of a handler that counts. It tells clients apart by the header User.
 type site struct {
 	t       testing.TB

@@ -52,7 +52,6 @@ func closedWithNobodyThere(t *testing.T, _ *redistest.Server) {
 	equal(t, "the handler ran, and store errors", []int64{s.runs.Load(), s.errors.Load()}, "[0 1]")
 }
 
-// openWithASilentRedis allows for a machine that is busy with other things: a few of 200 may be late.
 func openWithASilentRedis(t *testing.T, server *redistest.Server) {
 	proxy := redistest.NewProxy(t, server.Addr)
 	proxy.Blackhole()
@@ -61,6 +60,7 @@ func openWithASilentRedis(t *testing.T, server *redistest.Server) {
 	var mu sync.Mutex
 	var all []time.Duration
 	var wg sync.WaitGroup
+	late := lateness()
 	for range 10 {
 		wg.Go(func() {
 			for range 20 {
@@ -74,13 +74,14 @@ func openWithASilentRedis(t *testing.T, server *redistest.Server) {
 		})
 	}
 	wg.Wait()
+	worst := late()
 	slices.Sort(all)
-	if all[190] > 150*time.Millisecond || all[199] > time.Second {
-		t.Errorf("the slowest took %s, the tenth slowest %s", all[199], all[190])
+	if all[199] > 150*time.Millisecond+2*worst {
+		t.Errorf("the slowest took %s, on a machine that is %s late", all[199], worst)
 	}
 	equal(t, "the circuit", circuit.State(), wrap.Open)
-	if all[100] > 2*time.Millisecond {
-		t.Errorf("half of the requests took more than %s", all[100])
+	if all[100] > 2*time.Millisecond+worst {
+		t.Errorf("half of the requests took more than %s, on a machine that is %s late", all[100], worst)
 	}
 }
 
@@ -90,10 +91,11 @@ func fiveLimitsOneTimeout(t *testing.T, server *redistest.Server) {
 	l := newLimiter(t, redisstore.New(throughGoredis(t, proxy.Addr), redisstore.WithTimeout(50*time.Millisecond)),
 		slidegate.PerSecond(1), slidegate.PerMinute(2), slidegate.PerHour(3), slidegate.PerDay(4), slidegate.PerDay(5).Counter())
 	s := newSite(t, l)
-	began := time.Now()
+	began, late := time.Now(), lateness()
 	equal(t, "status", s.get("a").Code, 200)
-	if took := time.Since(began); took > 150*time.Millisecond {
-		t.Errorf("the answer took %s", took)
+	took := time.Since(began)
+	if worst := late(); took > 150*time.Millisecond+2*worst {
+		t.Errorf("the answer took %s, on a machine that is %s late", took, worst)
 	}
 	equal(t, "store errors", s.errors.Load(), 1)
 }

@@ -129,3 +129,20 @@ func TestRoutesShareAGateOrHaveTheirOwn(t *testing.T) {
 	}
 	equal(t, "another user", get(mux, "/a", "v").Code, 200)
 }
+
+// TestALoweredQuotaOfACounterKeepsItsHistory: four of four in the window before, three now, half of the
+// window over: two still weigh, so one more is admitted.
+func TestALoweredQuotaOfACounterKeepsItsHistory(t *testing.T) {
+	server := redistest.Standalone(t)
+	limiter, clock := clocked(t, server, slidegate.PerMinute(4).Counter().Named("n"))
+	take(t, limiter, "a", 4)
+	lower, err := limiter.With(slidegate.PerMinute(3).Counter().Named("n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	clock.Advance(90 * time.Second)
+	n, d := take(t, lower, "a", 1)
+	equal(t, "admitted, and left", []int64{int64(n), d.Remaining()}, "[1 0]")
+	n, _ = take(t, lower, "a", 1)
+	equal(t, "admitted when full", n, 0)
+}

@@ -60,7 +60,7 @@ const pageAddr = "127.0.0.1:6379" // of Redis, wherever the page or compose.yaml
 func build(t *testing.T, module string, args ...string) (binary string) {
 	t.Helper()
 	binary = filepath.Join(t.TempDir(), "program")
-	cmd := exec.Command("go", slices.Concat([]string{"build", "-o", binary}, buildFlags, args)...)
+	cmd := exec.Command("go", slices.Concat([]string{"build", "-ldflags=-w", "-o", binary}, buildFlags, args)...)
 	cmd.Dir = module
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
