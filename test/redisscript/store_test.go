@@ -12,6 +12,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/gatetest"
+	_ "github.com/slidegate/slidegate/redisstore" // embeds the scripts: so no test result outlives a change of them
 	"github.com/slidegate/slidegate/test/redistest"
 )
 
