@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -38,6 +39,7 @@ func (s *Store) failed(cause error) error {
 	if errors.Is(cause, context.DeadlineExceeded) || errors.Is(cause, context.Canceled) {
 		cause = fmt.Errorf("%w: %v", s.errTimeout, cause)
 	}
+	cause = withoutArguments(cause)
 	s.failures.Add(1)
 	s.health.lastFailed.Store(time.Now().UnixNano())
 	if !s.health.down.Swap(true) && s.logger != nil {
@@ -45,6 +47,30 @@ func (s *Store) failed(cause error) error {
 	}
 	return fmt.Errorf("%w: redis: %w", slidegate.ErrUnavailable, cause)
 }
+
+// arguments is what a server says before it repeats the arguments of a command that it does not know.
+const arguments = ", with args beginning with"
+
+// withoutArguments returns an error without the arguments that a server has repeated: a key is among
+// them, and a key may be an address or a secret.
+func withoutArguments(err error) error {
+	text, _, found := strings.Cut(err.Error(), arguments)
+	if !found {
+		return err
+	}
+	return &cutError{text, err}
+}
+
+// A cutError is an error of which the end is not to be shown.
+type cutError struct {
+	text string
+	err  error
+}
+
+func (c *cutError) Error() string { return c.text }
+
+// Unwrap returns the error; its text may hold a key, so nobody prints it.
+func (c *cutError) Unwrap() error { return c.err }
 
 // succeeded counts a call that answered n callers.
 func (s *Store) succeeded(n int) {

@@ -485,7 +485,7 @@ func TestAskingAboutAKey(t *testing.T) {
 		status int
 		want   string
 	}{
-		{"peek", nil, 0, "would be admitted\n\n" + table(2, 9)},
+		{"peek", nil, 0, "would be admitted: nothing is counted for this key\n\n" + table(2, 9)},
 		{"take", nil, 0, "admitted\n\n" + table(1, 8)},
 		{"take", []string{"--client", "goredis"}, 0, "admitted\n\n" + table(0, 7)},
 		{"take", nil, 1, "refused, retry in T\n\n" + table(0, 7)},
@@ -506,6 +506,19 @@ func TestAskingAboutAKey(t *testing.T) {
 	}
 	if got := s.stored(); !slices.Equal(got, want) {
 		t.Errorf("stored %q, want %q", got, want)
+	}
+}
+
+// TestAFrozenRedisIsWaitedForAsSaid: connecting has the whole of --store-timeout, also beyond a second.
+func TestAFrozenRedisIsWaitedForAsSaid(t *testing.T) {
+	frozen := startRedis(t)
+	frozen.signal(syscall.SIGSTOP)
+	for _, client := range []string{"rueidis", "goredis"} {
+		began := time.Now()
+		_, errs, status := cli(t, nil, "peek", "k", "--limit", "1/1h", "--store", frozen.url(), "--client", client, "--store-timeout", "2s")
+		if took := time.Since(began); status != 3 || took < 1900*time.Millisecond || !strings.Contains(errs, "no answer within 2s") {
+			t.Errorf("%s: status %d after %s, %q", client, status, took, errs)
+		}
 	}
 }
 

@@ -47,7 +47,7 @@ in every one, otherwise it is refused and charged in none.`, true, (*request).ta
 const about = `
 
 KEY is the very key, such as ip:203.0.113.9. The limits are those that serve was given: state is
-found by the key, and by a limit's name, algorithm and window.
+found by the key, and by a limit's name, algorithm and window, or by the text of one without a name.
 
 It ends with 0 if the request was admitted%s, 1 if it was refused, 2 if it was called wrongly,
 and 3 if Redis could not be asked.`
@@ -55,7 +55,7 @@ and 3 if Redis could not be asked.`
 const aboutReset = `
 
 KEY is the very key, such as ip:203.0.113.9. The limits are those that serve was given: state is
-found by the key, and by a limit's name, algorithm and window.
+found by the key, and by a limit's name, algorithm and window, or by the text of one without a name.
 
 It ends with 0 if it was done, 2 if it was called wrongly, and 3 if Redis could not be asked.`
 
@@ -219,6 +219,9 @@ func (r *request) print(d *slidegate.Decision) error {
 	if !d.Allowed {
 		fmt.Fprintf(&text, ", retry in %s", d.RetryAfter())
 	}
+	if r.Op == "peek" && isUntouched(d) {
+		text.WriteString(": nothing is counted for this key")
+	}
 	text.WriteString("\n\n")
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "limit\tquota\tremaining\treset\tretry")
@@ -228,6 +231,16 @@ func (r *request) print(d *slidegate.Decision) error {
 	}
 	_ = table.Flush() // a builder takes everything
 	return r.write([]byte(text.String()))
+}
+
+// isUntouched tells whether nothing is charged in any limit: a key that was never seen, or misspelled.
+func isUntouched(d *slidegate.Decision) bool {
+	for i := range d.Len() {
+		if d.State(i).ResetIn != 0 {
+			return false
+		}
+	}
+	return true
 }
 
 func (r *request) write(text []byte) error {

@@ -173,6 +173,11 @@ func TestErrorsHideThePassword(t *testing.T) {
 		t.Error("an error without a password was changed")
 	}
 	one, _ := ParseAddress("redis://a")
+	for _, text := range []string{"NOAUTH Authentication required.", "ERR Protocol error: unauthenticated multibulk length"} {
+		if got := one.explain(errors.New(text)).Error(); !strings.Contains(got, "$SLIDEGATE_STORE_PASSWORD") || !strings.Contains(got, text) {
+			t.Errorf("%s", got)
+		}
+	}
 	if got := one.explain(errors.New("MOVED 1 127.0.0.1:7001")).Error(); !strings.Contains(got, "redis+cluster://") {
 		t.Errorf("%s", got)
 	}

@@ -17,8 +17,11 @@ import (
 )
 
 // dialTimeout is how long connecting may take where the call that needs the connection does not wait
-// for it: the connection is there for the next.
+// for it: the connection is there for the next. Where the call waits longer, so does connecting.
 const dialTimeout = time.Second
+
+// patience is how long connecting may take, and how long a connection may be silent.
+func (r *Redis) patience() time.Duration { return max(dialTimeout, r.Timeout) }
 
 // A Client runs scripts on the Redis of an address. It connects when it is first asked, shows no
 // password in its errors, and is closed by whoever made it.
@@ -79,8 +82,8 @@ func (r *Redis) goredis() redis.UniversalClient {
 		Username: a.username, Password: a.password, TLSConfig: r.tls(),
 		SentinelUsername: a.sentinelUsername, SentinelPassword: a.sentinelPassword,
 
-		DialTimeout: dialTimeout, DialerRetries: 1,
-		ReadTimeout: max(dialTimeout, r.Timeout), ContextTimeoutEnabled: true,
+		DialTimeout: r.patience(), DialerRetries: 1,
+		ReadTimeout: r.patience(), ContextTimeoutEnabled: true,
 		MaxRetries: -1, // a call whose answer is lost may have been charged
 
 		// Nothing that the call does not need is asked of the server, or of its access rules.
@@ -95,8 +98,8 @@ func (r *Redis) rueidis() rueidis.ClientOption {
 		InitAddress: a.hosts, ForceSingleClient: a.kind == single || a.kind == socket, SelectDB: a.db,
 		Username: a.username, Password: a.password, TLSConfig: r.tls(),
 
-		Dialer:           net.Dialer{Timeout: dialTimeout},
-		ConnWriteTimeout: max(dialTimeout, r.Timeout), // of a connection that is silent
+		Dialer:           net.Dialer{Timeout: r.patience()},
+		ConnWriteTimeout: r.patience(),
 		DisableRetry:     true,
 
 		DisableCache:  true,

@@ -1,6 +1,10 @@
 package storage
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/config"
+)
 
 // explain returns an error without the passwords that may be in it: an old server repeats what it does
 // not understand, AUTH and its arguments included.
@@ -11,6 +15,9 @@ func (a *Address) explain(err error) error {
 	}
 	if a.kind < cluster && strings.HasPrefix(text, "MOVED ") {
 		text += " (this is a node of a cluster: --store redis+cluster://HOST:PORT,HOST:PORT)"
+	}
+	if len(a.secrets()) == 0 && (strings.Contains(text, "NOAUTH") || strings.Contains(text, "unauthenticated multibulk length")) {
+		text = "it wants a password, and none is given: put it into $" + config.StorePassword + " or a file (" + text + ")"
 	}
 	if text == err.Error() {
 		return err
