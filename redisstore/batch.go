@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -91,7 +92,7 @@ func (b *batcher) batch(l *lane) *batch {
 	if !ok {
 		bt = new(batch)
 	}
-	bt.b, bt.lane = b, l
+	bt.b, bt.lane, bt.slot = b, l, l.slot
 	return bt
 }
 
@@ -102,9 +103,12 @@ func (b *batcher) ask(ctx context.Context, c *call) ([]int64, error) {
 		return nil, err
 	}
 	c.entered = time.Now()
-	here := ctx.Done() == nil && b.store.steady()
+	here := ctx.Done() == nil && b.store.steady() && b.store.courtesy.tryHere()
 	switch bt := b.enter(c, here); {
 	case bt == nil:
+		if here {
+			b.store.courtesy.here.Add(-1)
+		}
 	case here:
 		bt.runHere()
 	default:
@@ -141,11 +145,7 @@ func (b *batcher) enter(c *call, here bool) *batch {
 	l.inFlight++
 	bt := b.batch(l)
 	bt.calls = append(bt.calls, c)
-	extra := clientGrace
-	if here {
-		extra = 0
-	}
-	b.start(bt, extra)
+	b.start(bt, here)
 	return bt
 }
 
@@ -174,16 +174,21 @@ func (b *batcher) free(l *lane) {
 }
 
 // collect fills an empty batch with those who wait and starts it, or gives its place back if nobody does.
-// Callers that have left are left out, and those whose time is up are told.
+// Callers that have left are left out, and those whose time is up are told. Where more wait than a batch holds, time
+// is up when half of it is: otherwise an overloaded Redis would be sent, by the time that is left, what can only be late,
+// and decide all day for callers who have been told already.
 func (b *batcher) collect(bt *batch) bool {
 	var late []*call
 	now := time.Now()
 	b.mu.Lock()
-	l, n := bt.lane, 0
+	l, n, patience := bt.lane, 0, b.store.timeout
+	if len(l.waiting) > b.most {
+		patience /= 2
+	}
 	for ; n < len(l.waiting) && len(bt.calls) < b.most; n++ {
 		switch c := l.waiting[n]; {
 		case c.left.Load():
-		case now.Sub(c.entered) >= b.store.timeout:
+		case now.Sub(c.entered) >= patience:
 			late = append(late, c)
 		default:
 			bt.calls = append(bt.calls, c)
@@ -193,22 +198,33 @@ func (b *batcher) collect(bt *batch) bool {
 	clear(l.waiting[rest:])
 	l.waiting = l.waiting[:rest]
 	if len(bt.calls) > 0 {
-		b.start(bt, clientGrace)
+		b.start(bt, false)
 	} else {
 		b.free(l)
 	}
 	b.mu.Unlock()
-	for _, c := range late {
-		c.settle(nil, b.store.failed(b.store.errTimeout))
+	if len(late) > 0 {
+		err := b.store.failed(b.store.errTimeout)
+		for _, c := range late {
+			c.settle(nil, err)
+		}
+		b.store.failures.Add(uint64(len(late) - 1))
+		b.store.report()
 	}
 	return len(bt.calls) > 0
 }
 
-// start counts a batch, which has all its calls, among those that are under way. The client may take
-// longer by extra than the callers.
-func (b *batcher) start(bt *batch, extra time.Duration) {
+// start counts a batch, which has all its calls, among those that are under way. The client may take longer than the
+// callers, unless one of them makes a call itself.
+func (b *batcher) start(bt *batch, here bool) {
 	bt.deadline = bt.calls[0].entered.Add(b.store.timeout)
-	bt.ctx = &clientContext{until: bt.deadline.Add(extra), done: make(chan struct{})}
+	until := bt.deadline
+	if bt.here = here; !here {
+		if bt.long = b.store.courtesy.tryLong(); bt.long {
+			until = until.Add(clientGrace)
+		}
+	}
+	bt.ctx = &clientContext{until: until, done: make(chan struct{})}
 	b.inFlight.add(bt)
 	b.inFlight.arm()
 }
@@ -238,17 +254,20 @@ func (b *batcher) expire() {
 	for _, bt := range late {
 		bt.giveUp()
 	}
+	b.store.report()
 }
 
 // A batch is one call of a script for one caller or several.
 type batch struct {
 	b          *batcher
-	lane       *lane
+	lane       *lane  // until it is given up; another slot may use it then
+	slot       uint16 // of the lane
 	calls      []*call
 	keys, args []string
 	deadline   time.Time
 	ctx        *clientContext
 
+	here, long bool // run by a caller; the client may take longer than the callers
 	running    bool // not answered, and not given up
 	prev, next *batch
 }
@@ -290,24 +309,45 @@ func (bt *batch) send() bool {
 	var reply []int64
 	var err error
 	switch {
-	case s.overdue.Load() >= maxOverdue:
+	case s.overdue.full(bt.slot, s.clustered()):
 		err = errOverdue
 	case !time.Now().Before(bt.deadline):
 		err = s.errTimeout
 	default:
 		s.calls.Add(1)
-		reply, err = s.client.Run(bt.ctx, bt.b.script, bt.keys, bt.args)
+		reply, err = bt.ask()
+	}
+	if bt.here {
+		s.courtesy.here.Add(-1)
+	} else if bt.long {
+		s.courtesy.long.Add(-1)
 	}
 	inTime, more := bt.b.finish(bt)
 	if !inTime {
-		s.overdue.Add(-1)
+		s.overdue.of(bt.slot).Add(-1)
 		return false
 	}
 	bt.settle(reply, bt.judge(reply, err))
+	s.report()
 	if !more {
 		bt.b.batches.Put(bt)
 	}
 	return more
+}
+
+// ask asks the client. A client that panics has failed: nobody above could recover from it, for this may be a goroutine
+// of the store's, and what is under way must be ended.
+func (bt *batch) ask() (reply []int64, err error) {
+	defer func() {
+		switch v := recover().(type) {
+		case nil:
+		case runtime.Error:
+			reply, err = nil, fmt.Errorf("the client panicked: %w", v)
+		default: // which may say a key
+			reply, err = nil, fmt.Errorf("the client panicked with a %T", v)
+		}
+	}()
+	return bt.b.store.client.Run(bt.ctx, bt.b.script, bt.keys, bt.args)
 }
 
 // judge returns the error of those who asked, and counts.
@@ -330,7 +370,7 @@ func (bt *batch) check(reply []int64) error {
 		return fmt.Errorf("a reply of %d integers, want %d", len(reply), want)
 	}
 	for ; len(reply) > 0; reply = reply[bt.b.size:] {
-		if status, now := reply[0], reply[1]; status > maxStatus || now <= 0 && bt.b.store.clock == nil {
+		if status, now := reply[0], reply[1]; status < -1 || status > maxStatus || now <= 0 && bt.b.store.clock == nil {
 			return errReply
 		}
 	}
@@ -368,7 +408,7 @@ func (bt *batch) settle(reply []int64, err error) {
 // another take its place.
 func (bt *batch) giveUp() {
 	s := bt.b.store
-	s.overdue.Add(1)
+	s.overdue.of(bt.slot).Add(1)
 	err := s.failed(s.errTimeout)
 	for _, c := range bt.calls {
 		c.settle(nil, err)

@@ -25,7 +25,8 @@
 // asked, whatever the network, Redis or the client library does. The error then wraps
 // [slidegate.ErrUnavailable] and its cause, and the request may have been charged or not. A caller whose own context
 // ends is told at once and with that context's error, which says nothing against Redis. A request
-// that has not been sent by then is not charged.
+// that has not been given to the client by then is not charged; one that the client holds while it
+// connects may still be sent within a second, and charged.
 //
 // The store keeps no opinion of a server that is down: it asks again each time. Package wrap has a
 // circuit that does. [WithLogger] tells of changes, a line for each, and [Store.Stats] counts.

@@ -17,16 +17,61 @@ import (
 var ErrNewerFormat = errors.New("a stored value was written by a newer version")
 
 // maxOverdue is how many calls may be left behind in a client that does not return when their time
-// is up. Beyond it nothing is sent until some return.
-const maxOverdue = 256
+// is up. Beyond it nothing is sent until some return. In front of a cluster it is maxOverdueNear for each
+// neighbourhood of hash slots: the nodes have ranges of them, and one that does not answer must not keep from the others.
+const (
+	maxOverdue     = 256
+	maxOverdueNear = 16
+)
 
-var errOverdue = fmt.Errorf("%d calls are overdue and the client does not return from them", maxOverdue)
+var errOverdue = errors.New("too many calls are overdue and the client does not return from them")
+
+// overdue counts the calls that are left behind, by neighbourhoods of hash slots.
+type overdue [slots / near]atomic.Int64
+
+// near is the number of hash slots in a neighbourhood.
+const near = 64
+
+func (o *overdue) of(slot uint16) *atomic.Int64 { return &o[slot/near] }
+
+// full tells whether nothing may be sent to a slot for what is overdue there.
+func (o *overdue) full(slot uint16, clustered bool) bool {
+	n := o.of(slot).Load()
+	return n >= maxOverdue || clustered && n >= maxOverdueNear
+}
+
+func (o *overdue) sum() (n int) {
+	for i := range o {
+		n += int(o[i].Load())
+	}
+	return n
+}
+
+// courtesy keeps apart the calls that callers make themselves and those that a client may take longer for than the
+// callers: a client may let a call wait while another one connects, and would keep a caller who cannot leave.
+type courtesy struct{ here, long atomic.Int64 }
+
+// tryHere counts a call that its caller makes, unless others may take longer.
+func (c *courtesy) tryHere() bool { return try(&c.here, &c.long) }
+
+// tryLong counts a call that may take longer, unless callers make some themselves.
+func (c *courtesy) tryLong() bool { return try(&c.long, &c.here) }
+
+func try(mine, others *atomic.Int64) bool {
+	mine.Add(1) // first, so that of two at the same time one sees the other
+	if others.Load() == 0 {
+		return true
+	}
+	mine.Add(-1)
+	return false
+}
 
 // health is how Redis is, and what the logger has been told of it.
 type health struct {
 	down       atomic.Bool
-	lastFailed atomic.Int64 // in nanoseconds since the Unix epoch
-	warned     atomic.Int64 // of values that are not ours, likewise
+	news       atomic.Pointer[news] // what the logger has not been told yet
+	lastFailed atomic.Int64         // in nanoseconds since the Unix epoch
+	warned     atomic.Int64         // of values that are not ours, likewise
 }
 
 // calm is how long no call must have failed before the logger hears that all is well again: where one node
@@ -43,7 +88,7 @@ func (s *Store) failed(cause error) error {
 	s.failures.Add(1)
 	s.health.lastFailed.Store(time.Now().UnixNano())
 	if !s.health.down.Swap(true) && s.logger != nil {
-		s.logger.Warn("slidegate: Redis cannot be asked", "error", cause)
+		s.health.news.Store(&news{cause})
 	}
 	return fmt.Errorf("%w: redis: %w", slidegate.ErrUnavailable, cause)
 }
@@ -82,9 +127,29 @@ func (s *Store) succeeded(n int) {
 		return
 	}
 	if s.health.down.Swap(false) && s.logger != nil {
+		s.health.news.Store(&news{})
+	}
+}
+
+// news is a change that the logger is to be told of: the cause if Redis cannot be asked, nil if it answers again.
+type news struct{ cause error }
+
+// report tells the logger of the last change. It is called when the callers have their answers: a log may be slow.
+func (s *Store) report() {
+	if s.health.news.Load() == nil {
+		return
+	}
+	switch n := s.health.news.Swap(nil); {
+	case n == nil:
+	case n.cause != nil:
+		s.logger.Warn("slidegate: Redis cannot be asked", "error", n.cause)
+	default:
 		s.logger.Info("slidegate: Redis answers again")
 	}
 }
+
+// clustered tells whether Redis is a cluster, as far as is known.
+func (s *Store) clustered() bool { return s.cluster != nil && s.cluster.Clustered() }
 
 // steady tells whether Redis answers, through a client that returns by the deadline.
 func (s *Store) steady() bool {

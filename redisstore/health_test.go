@@ -16,6 +16,7 @@ func TestErrorsHideTheKey(t *testing.T) {
 	f := &fake{before: func(context.Context, sent) error { return cause }}
 	p := bind(t, New(f, WithLogger(slog.New(slog.NewTextHandler(&log, nil)))), named(t, "10/m"))
 	err := p.store.failed(cause)
+	p.store.report()
 	if !errors.Is(err, cause) || !strings.HasSuffix(err.Error(), "ERR unknown command 'EVALSHA'") {
 		t.Errorf("%v", err)
 	}

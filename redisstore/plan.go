@@ -110,7 +110,7 @@ func (p *plan) call(b *batcher, key string) *call {
 	c := b.call()
 	tag := escape(key)
 	c.keys = p.names.keys(tag, c.keys)
-	if p.store.cluster != nil && p.store.cluster.Clustered() {
+	if p.store.clustered() {
 		c.slot = hashSlot(tag)
 	}
 	return c

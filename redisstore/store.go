@@ -24,7 +24,8 @@ type Store struct {
 	invalid error // an option or a client that cannot be used
 
 	errTimeout error // what a call gets that was not answered in time
-	overdue    atomic.Int64
+	overdue    overdue
+	courtesy   courtesy
 	calls      atomic.Uint64
 	decisions  atomic.Uint64
 	folded     atomic.Uint64
@@ -91,6 +92,6 @@ func (s *Store) Stats() Stats {
 		Folded:    s.folded.Load(),
 		Replaced:  s.strange.Load(),
 		Newer:     s.newers.Load(),
-		Overdue:   int(s.overdue.Load()),
+		Overdue:   s.overdue.sum(),
 	}
 }

@@ -265,7 +265,7 @@ local function visit(l, k, r, cost, room, now, reply)
       form = format - 8
     end
   end
-  local quota, window = cost > 0 and ARGV[a + 1] - cost or 1e13, tonumber(ARGV[a + 2])
+  local quota, window = cost > 0 and ARGV[a + 1] - cost or 1e13, ARGV[a + 2] + 0
   local at, units, back, oldest, last, from, p, stop, page, total, back_size, write
   if ARGV[a] == 'l' then
     if form == 0 then
@@ -308,13 +308,13 @@ if now == '' then
   local time = redis.call('TIME')
   now = time[1] * 1000 + math.floor(time[2] / 1000)
 else
-  now = tonumber(now)
+  now = now + 0 -- twice as quick as tonumber
 end
 local limits, reply = 0, {0, 0, 0, 0, 0}
 while ARGV[4 * limits + 3] == 'l' or ARGV[4 * limits + 3] == 'c' do limits = limits + 1 end
 local k, r = 0, 0
 for i = 4 * limits + 3, #ARGV do
-  local status = visit(1, k, r, tonumber(ARGV[i]), true, now, reply)
+  local status = visit(1, k, r, ARGV[i] + 0, true, now, reply)
   reply[r + 1], reply[r + 2] = status, now
   if status < 0 then
     for j = r + 3, r + 2 + 3 * limits do reply[j] = 0 end

@@ -47,10 +47,14 @@ func (l *LazyClient) Run(ctx context.Context, s *redisstore.Script, keys, args [
 	return a.Run(ctx, s, keys, args)
 }
 
-// Clustered implements [redisstore.ClusterClient].
+// Clustered implements [redisstore.ClusterClient]. Before it is connected it says yes where it may have to: keys of
+// several hash slots in one call would be a panic of rueidis then.
 func (l *LazyClient) Clustered() bool {
-	a := l.connected.Load()
-	return a != nil && a.Clustered()
+	if a := l.connected.Load(); a != nil {
+		return a.Clustered()
+	}
+	o := &l.option
+	return !o.ForceSingleClient && o.Sentinel.MasterSet == "" && len(o.Standalone.ReplicaAddress) == 0 && !o.Standalone.EnableRedirect
 }
 
 // Prompt implements [redisstore.PromptClient].

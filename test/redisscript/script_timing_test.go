@@ -122,7 +122,7 @@ func (c *course) median() float64 {
 func newBench(t testing.TB) (b *bench, take, set string) {
 	server := redistest.Standalone(t)
 	b = &bench{s: newScripts(t, server, newClock()), server: server, d: draw{rand.New(rand.NewPCG(1, 2))}}
-	const clock = "now = tonumber(now)\n"
+	const clock = "now = now + 0 -- twice as quick as tonumber\n"
 	timed := strings.Replace(source(t, "take"), clock, clock+"redis.call('TIME')\n", 1)
 	if timed == source(t, "take") {
 		t.Fatal("the script reads its clock elsewhere")
