@@ -8,16 +8,17 @@
 local key, now, quota, window, cost = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 redis.call('ZREMRANGEBYSCORE', key, '-inf', now - window)
 local used = redis.call('ZCARD', key)
+local newest = redis.call('ZRANGE', key, -1, -1, 'WITHSCORES')[2]
 if used + cost <= quota then
-  local members = {}
+  -- Recorded time never runs back, or a clock that is set back would free quota early.
+  local at, members = newest and math.max(now, newest) or now, {}
   for i = 1, cost do
-    members[2 * i - 1], members[2 * i] = now, ARGV[5] .. '-' .. i
+    members[2 * i - 1], members[2 * i] = at, ARGV[5] .. '-' .. i
   end
   redis.call('ZADD', key, unpack(members))
-  redis.call('PEXPIRE', key, window)
-  return {1, quota - used - cost, 0, window}
+  redis.call('PEXPIRE', key, at + window - now)
+  return {1, quota - used - cost, 0, at + window - now}
 end
 local leaver = used + cost - quota - 1
 local time = redis.call('ZRANGE', key, leaver, leaver, 'WITHSCORES')[2]
-local newest = redis.call('ZRANGE', key, -1, -1, 'WITHSCORES')[2]
 return {0, quota - used, time + window - now, newest + window - now}
