@@ -111,7 +111,11 @@ func (p *plan) Allow(_ context.Context, key string, cost int64) (bool, error) {
 	if len(p.limits) == 1 {
 		sh.mu.Lock()
 		if st := sh.state(sh.find(pr), l); st != nil {
-			_, allowed := sh.admit(st, l, s.now(), cost)
+			now := s.now()
+			allowed, done := sh.allow(st, l, now, cost)
+			if !done {
+				_, allowed = sh.admit(st, l, now, cost)
+			}
 			sh.mu.Unlock()
 			return allowed, nil
 		}
@@ -131,6 +135,42 @@ func (sh *shard) admit(st *state, l *limit, now, cost int64) (r slidegate.Readin
 		r = sh.charge(st, l, now, cost, r, live)
 	}
 	return r, room
+}
+
+// allow is quick for the verdict alone.
+func (sh *shard) allow(st *state, l *limit, now, cost int64) (allowed, done bool) {
+	word := st.word
+	if cost < 1 {
+		return false, false
+	}
+	if l.counter {
+		if word&spilled != 0 || now >= st.at()+l.span {
+			return false, false
+		}
+		switch used := int64(word&countMask) + cost; {
+		case used > l.quota:
+			return false, true
+		case used+int64(word>>counted) > l.quota, used > countMask:
+			return false, false
+		}
+		st.word = word + uint64(cost)
+		return true, true
+	}
+	if word&(spilled|fewBit) != spilled {
+		return false, false
+	}
+	log := sh.rings.at(word)
+	if log.n == 0 || !window.Counts(log.oldest, now, l.span) {
+		return false, false
+	}
+	if log.total-log.before+cost > l.quota {
+		return false, true
+	}
+	if st.at() < now || l.resolution > 1 || log.shift == 0 && l.wide {
+		return false, false
+	}
+	log.add(cost, st.at())
+	return true, true
 }
 
 // quick is admit for the usual case, in few steps: a counter in the window that it is in already, and a

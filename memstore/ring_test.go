@@ -269,3 +269,40 @@ func TestClockFarAway(t *testing.T) {
 		}
 	}
 }
+
+// TestAllowIsTake: the verdict alone is that of Take, and leaves the store as Take does.
+func TestAllowIsTake(t *testing.T) {
+	for _, l := range []slidegate.Limit{
+		slidegate.Per(time.Second, 7), slidegate.Per(time.Second, 60), slidegate.Per(time.Second, 40).WithResolution(100 * time.Millisecond),
+		slidegate.Per(time.Second, 1e12), slidegate.Per(time.Second, 60).Counter(), slidegate.Per(time.Second, 1e12).Counter(),
+	} {
+		rng := rand.New(rand.NewPCG(3, 4))
+		clock := gatetest.NewClock(time.UnixMilli(1_757_750_400_000))
+		l = l.Named("x")
+		store := New(WithClock(clock.Now))
+		plan, err := store.Bind([]slidegate.Limit{l})
+		if err != nil {
+			t.Fatal(err)
+		}
+		quick, allows, takes := plan.(slidegate.QuickPlan), slidegate.MustNew(store, l), slidegate.MustNew(New(WithClock(clock.Now)), l)
+		for step := range 5000 {
+			clock.Advance(time.Duration(rng.Int64N(40)-6) * time.Millisecond)
+			cost := int64(1)
+			if step%5 == 0 {
+				cost = rng.Int64N(l.Quota/3 + 2)
+			}
+			want, err := takes.TakeN(t.Context(), "k", cost)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := quick.Allow(t.Context(), "k", cost); got != want.Allowed || err != nil {
+				t.Fatalf("%s, step %d: Allow of %d is %v, %v; Take %v", l, step, cost, got, err, want)
+			}
+			a, _ := allows.Peek(t.Context(), "k")
+			b, _ := takes.Peek(t.Context(), "k")
+			if a.String() != b.String() {
+				t.Fatalf("%s, step %d: %s after Allow, %s after Take", l, step, a, b)
+			}
+		}
+	}
+}

@@ -40,8 +40,10 @@
 -- put packs a number: the first byte says how many follow.
 local function put(n)
   if n < 0x80 then return string.char(n) end
-  if n < 0x4000 then return string.char(0x80 + math.floor(n / 0x100), n % 0x100) end
-  if n < 0x200000 then return struct.pack('>I3', 0xC00000 + n) end
+  local low = n % 0x100
+  local high = (n - low) / 0x100
+  if high < 0x40 then return string.char(0x80 + high, low) end
+  if high < 0x2000 then return string.char(0xC0 + (high - high % 0x100) / 0x100, high % 0x100, low) end
   if n < 0x10000000 then return struct.pack('>I4', 0xE0000000 + n) end
   if n < 0x800000000 then return struct.pack('>I5', 0xF000000000 + n) end
   if n < 0x40000000000 then return struct.pack('>I6', 0xF80000000000 + n) end
@@ -75,10 +77,22 @@ local function next_entry(s, p)
   return units, (v - 1) / 2, q
 end
 
+-- strange tells what was found where no value of the wanted form was: false for a newer format than this script knows,
+-- which must not be touched, nil for what is nothing of ours. An error but that of a foreign type is raised.
+local function strange(s)
+  if type(s) == 'table' and s.err:sub(1, 9) ~= 'WRONGTYPE' then error(s.err) end
+  if type(s) == 'table' then return nil end
+  local mark, format = s:byte(1, 2)
+  if mark == 0xF5 and format and format > 15 then return false end
+  return nil
+end
+
 -- counter makes the functions that read and write counters.
 local function counter()
-  -- read returns the start of the stored window, the units before it and those in it; nil if s is no counter.
+  -- read returns the start of the stored window, the units before it and those in it; nil if s is no counter, false if
+  -- it is of a newer format.
   local function read(s, window)
+    if #s < 5 or s:byte(1) ~= 0xF5 or s:byte(2) ~= 11 then return strange(s) end -- an error has no length
     local n, prev, cur, p
     n, p = get(s, 3)
     if n then prev, p = get(s, p) end

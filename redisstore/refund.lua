@@ -11,19 +11,12 @@ if not now then
   now, grace = time[1] * 1000 + math.floor(time[2] / 1000), 0
 end
 
--- fetch returns all of a small value, or head and areas of a large log, and its form: 0 where there is nothing,
--- nil where there is nothing of ours, -1 for a newer format than this script knows, which must not be touched.
+-- fetch returns all of a small value, or head and areas of a large log, and its form: nil where there is nothing of
+-- ours, false if it is of a newer format.
 local function fetch(key)
   local s = redis.pcall('GETRANGE', key, '0', '135')
-  if s == '' then return s, 0 end
-  if type(s) == 'table' then
-    if s.err:sub(1, 9) ~= 'WRONGTYPE' then error(s.err) end
-    return '', nil
-  end
-  local mark, format = s:byte(1, 2)
-  if mark ~= 0xF5 or not format or format < 9 then return '', nil end
-  if format > 15 then return '', -1 end
-  return s, format - 8
+  if #s >= 5 and s:byte(1) == 0xF5 and s:byte(2) > 8 and s:byte(2) < 12 then return s, s:byte(2) - 8 end -- an error has no length
+  return s, strange(s)
 end
 
 -- entry packs an entry.
@@ -256,7 +249,7 @@ end
 local values, forms = {}, {}
 for l, key in ipairs(KEYS) do
   values[l], forms[l] = fetch(key)
-  if forms[l] == -1 then return {-1, now} end
+  if forms[l] == false then return {-1, now} end
 end
 for l, key in ipairs(KEYS) do
   local a = 5 * l - 2

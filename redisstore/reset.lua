@@ -10,10 +10,7 @@ if not now then
   now = time[1] * 1000 + math.floor(time[2] / 1000)
 end
 for _, key in ipairs(KEYS) do
-  local s = redis.pcall('GETRANGE', key, '0', '1')
-  local mark, format
-  if type(s) == 'string' then mark, format = s:byte(1, 2) end
-  if mark == 0xF5 and format and format > 15 then return {-1, now} end
+  if strange(redis.pcall('GETRANGE', key, '0', '1')) == false then return {-1, now} end
 end
 for _, key in ipairs(KEYS) do redis.call('DEL', key) end
 return {1, now}

@@ -161,19 +161,20 @@ local function pages()
   return oldest, leaver, charge, split
 end
 
--- read_log reads what of a log counts; nil if s is no log. If more than quota units do, back is the time of the
--- oldest unit but (units - quota - 1): once it leaves, quota are left.
-local function read_log(key, s, form, edge, quota)
-  local p, stop = 28, #s
-  local newest, span, units, last, total, back_size, page
-  if form == 1 and stop >= 27 then
-    newest, span, units, last = struct.unpack('>i7I6I6I6', s, 3)
-  elseif form == 2 and stop == 136 then
-    newest, span, units, last, total, back_size, p, stop = struct.unpack('>i7I6I6I6I6I1I1I1', s, 3)
+-- read_log reads what of a log counts; nil if s is no log, false if it is of a newer format. If more than quota units
+-- count, back is the time of the oldest unit but (units - quota - 1): once it leaves, quota are left.
+local function read_log(key, s, edge, quota)
+  if s == '' then return 0, 0, 0 end
+  local p, stop = 28, #s -- an error has no length
+  local tag, newest, span, units, last, total, back_size, page
+  if stop == 136 then
+    tag, newest, span, units, last, total, back_size, p, stop = struct.unpack('>I2i7I6I6I6I6I1I1I1', s)
+    if tag ~= 0xF50A then return strange(s) end
     if p > stop or stop > 50 or back_size > 50 then return nil end
     total, p, stop, page = total + units, 87 + p, 86 + stop, -1
   else
-    return nil
+    if stop >= 27 then tag, newest, span, units, last = struct.unpack('>I2i7I6I6I6', s) end
+    if tag ~= 0xF509 then return strange(s) end
   end
   if last < 1 or units < last or units > 1e12 or newest > 2 ^ 52 or newest < -2 ^ 52 then return nil end
   if newest <= edge then return 0, 0, 0 end
@@ -205,13 +206,14 @@ local function read_log(key, s, form, edge, quota)
 end
 
 -- charge_log charges a log and returns its newest time, its units, and 2 if it turns out to be none, else 0.
-local function charge_log(key, s, a, cost, now, newest, units, oldest, last, from, p, stop, page, total, back_size)
+local function charge_log(key, s, a, cost, now, window, newest, units, oldest, last, from, p, stop, page, total, back_size)
   -- A key lives until its limit is full again. The server counts from the TIME of this script, or, before 7.2, from a
   -- moment later: a key is never gone too soon. On another clock a key lives a day longer, so expiry never decides.
-  local at, life, e = now, ARGV[a + 2], ''
+  local ARGV = ARGV
+  local at, life, e = now, ARGV[a + 2], '' -- as text it need not be written
   if ARGV[a + 3] ~= '1' then at = now + -now % ARGV[a + 3] end
   if units > 0 and at < newest then at = newest end
-  if ARGV[2] ~= '' then life = at - now + life + 86400000 elseif at > now then life = at - now + life end
+  if ARGV[2] ~= '' then life = at - now + window + 86400000 elseif at > now then life = at - now + window end
   if units == 0 then -- it begins anew
     redis.call('PSETEX', key, life, struct.pack('>I2i7I6I6I6', 0xF509, at, 0, cost, cost))
     return at, cost, 0
@@ -237,7 +239,7 @@ local function charge_log(key, s, a, cost, now, newest, units, oldest, last, fro
   if page >= 0 or back_size + #e > 50 then
     local _, _, charge = pages()
     if charge(key, s, life, at, at - oldest, units, last, base, from, p, stop, page, e, newest) then return at, units, 0 end
-    at, units = charge_log(key, s, a, cost, now, newest, 0)
+    at, units = charge_log(key, s, a, cost, now, window, newest, 0)
     return at, units, 2
   end
   redis.call('SETRANGE', key, '0', struct.pack('>I2i7I6I6I6I6I1I1I1', 0xF50A, at, at - oldest, units, last, base,
@@ -249,37 +251,23 @@ end
 -- visit decides limit l of a request and those after it: it reads this one, asks the rest, and charges this one only
 -- if all have room. It returns the status, and puts readings into the reply.
 local function visit(l, k, r, cost, room, now, reply)
-  local key, a, i = KEYS[k + l], 4 * l - 1, r + 3 * l
-  local s, form, garbage = redis.pcall('GETRANGE', key, '0', '135'), 0, 0 -- form is nil for what is nothing of ours
-  if s ~= '' then
-    if s.err then -- of a string that is nil
-      if s.err:sub(1, 9) ~= 'WRONGTYPE' then error(s.err) end
-      s = '?'
-    end
-    local mark, format = s:byte(1, 2)
-    if mark ~= 0xF5 or not format or format < 9 then
-      form = nil
-    elseif format > 15 then
-      return -1
-    else
-      form = format - 8
-    end
-  end
+  local key, a, i, ARGV = KEYS[k + l], 4 * l - 1, r + 3 * l, ARGV
+  local s = redis.pcall('GETRANGE', key, '0', '135') -- all of a small value, head and areas of a large log
   local quota, window = cost > 0 and ARGV[a + 1] - cost or 1e13, ARGV[a + 2] + 0
-  local at, units, back, oldest, last, from, p, stop, page, total, back_size, write
+  local at, units, back, garbage, oldest, last, from, p, stop, page, total, back_size, write = nil, 0, 0, 0
   if ARGV[a] == 'l' then
-    if form == 0 then
-      at, units, back = 0, 0, 0
-    elseif form then
-      at, units, back, oldest, last, from, p, stop, page, total, back_size = read_log(key, s, form, now - window, quota)
-    end
+    at, units, back, oldest, last, from, p, stop, page, total, back_size = read_log(key, s, now - window, quota)
+    if at == false then return -1 end
     if not at then at, units, back, garbage = 0, 0, 0, 2 end
     room = room and units <= quota
   else
     local read
     read, write = counter()
-    if form == 3 then at, back, units = read(s, window) end
-    if not at and form ~= 0 then garbage = 2 end
+    if s ~= '' then
+      at, back, units = read(s, window)
+      if at == false then return -1 end
+      if not at then garbage = 2 end
+    end
     local current = now - now % window
     if at and current == at + window then
       at, back, units = current, units, 0
@@ -297,7 +285,7 @@ local function visit(l, k, r, cost, room, now, reply)
     write(key, window, at, back, units + cost, now, ARGV[2] == '' and 0 or 86400000)
   else
     local more
-    reply[i], reply[i + 1], more = charge_log(key, s, a, cost, now, at, units, oldest, last, from, p, stop, page, total, back_size)
+    reply[i], reply[i + 1], more = charge_log(key, s, a, cost, now, window, at, units, oldest, last, from, p, stop, page, total, back_size)
     garbage = garbage + more
   end
   return status + garbage
