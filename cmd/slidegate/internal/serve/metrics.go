@@ -53,7 +53,7 @@ func newMetrics(version string, limits []slidegate.Limit, b *backend, ignored fu
 	m.upstreamErrors = counted("slidegate_upstream_errors_total", "Requests that the upstream did not answer.")
 	m.duration = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "slidegate_decision_duration_seconds", Help: "How long decisions take, key and store included.",
-		Buckets: []float64{1e-6, 2.5e-6, 5e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1},
+		Buckets: []float64{1e-6, 2.5e-6, 5e-6, 1e-5, 1e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 1},
 	})
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "slidegate_build_info", Help: "Always 1; the labels say which build it is.",
