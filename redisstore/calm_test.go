@@ -30,7 +30,7 @@ func TestAPanicOfTheClientIsNotKept(t *testing.T) {
 				defer func() { recover() }()
 				p.Take(background, "u", 1)
 			}()
-			time.Sleep(time.Second)
+			<-time.After(time.Second)
 		}
 		synctest.Wait()
 		if n := s.Stats().Overdue; n != 0 {
@@ -74,13 +74,13 @@ func TestOneFrozenNodeOfAClusterIsNotAll(t *testing.T) {
 					bad++
 				}
 			})
-			time.Sleep(time.Millisecond)
+			<-time.After(time.Millisecond)
 		}
 		wg.Wait()
 		if bad > 0 {
 			t.Errorf("of the keys of nodes that are well %d were decided, %d were not", ok, bad)
 		}
-		time.Sleep(2 * time.Second)
+		<-time.After(2 * time.Second)
 	})
 }
 
@@ -89,7 +89,7 @@ type slowLog struct{ slog.Handler }
 
 func (slowLog) Enabled(context.Context, slog.Level) bool { return true }
 func (slowLog) Handle(context.Context, slog.Record) error {
-	time.Sleep(10 * time.Second)
+	<-time.After(10 * time.Second)
 	return nil
 }
 
@@ -106,7 +106,7 @@ func TestTheDeadlineHoldsWhateverTheLogDoes(t *testing.T) {
 			}
 		}
 		close(g.gate)
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 	})
 }
 
@@ -116,7 +116,7 @@ type serial struct{ turn chan struct{} }
 
 func (f *serial) Run(_ context.Context, s *Script, keys, args []string) ([]int64, error) {
 	f.turn <- struct{}{}
-	time.Sleep(100*time.Microsecond + time.Duration(len(keys))*3*time.Microsecond)
+	<-time.After(100*time.Microsecond + time.Duration(len(keys))*3*time.Microsecond)
 	<-f.turn
 	return sent{s, keys, args}.answer(), nil
 }
@@ -137,11 +137,11 @@ func TestAnOverloadedServerDecidesAllItCan(t *testing.T) {
 					}
 				}()
 			}
-			time.Sleep(100 * time.Microsecond)
+			<-time.After(100 * time.Microsecond)
 		}
 		if n := ok.Load(); n < 40_000 {
 			t.Errorf("%d decisions in 0.2 s, %d failed", n, failed.Load())
 		}
-		time.Sleep(3 * time.Second)
+		<-time.After(3 * time.Second)
 	})
 }

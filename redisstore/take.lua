@@ -38,15 +38,15 @@ local function pages()
     end
 
     -- find returns the last part from low on for which holds(time, total) is true, as it is for those before; low - 1
-    -- if there is none; nil where the value is shorter than it says.
+    -- if there is none; nil where the value is shorter than it says. Most often it is near low, so steps begin small.
     local function find(low, holds)
-      local high = count
+      local high, step = count, 1
       low = low - 1
       while low < high do
-        local middle = math.floor((low + high + 1) / 2)
-        local time, total = part(middle)
+        local j = math.min(low + step, math.floor((low + high + 1) / 2))
+        local time, total = part(j)
         if not time then return nil end
-        if holds(time, total) then low = middle else high = middle - 1 end
+        if holds(time, total) then low, step = j, 2 * step else high, step = j - 1, count end
       end
       return low
     end

@@ -3,6 +3,7 @@ package redisfaults_test
 import (
 	"math/rand/v2"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -28,23 +29,24 @@ func TestAFrozenNodeIsNotAll(t *testing.T) {
 			node.Freeze()
 			defer node.Thaw()
 			var decided, failed atomic.Int64
+			var all sync.WaitGroup
 			tick := time.NewTicker(2 * time.Millisecond)
 			defer tick.Stop()
 			for range 1000 {
 				<-tick.C
 				for range 4 {
 					k := strconv.Itoa(rand.IntN(300))
-					go func() {
+					all.Go(func() {
 						if _, err := r.Take(background, k); !well[k] {
 						} else if err == nil {
 							decided.Add(1)
 						} else {
 							failed.Add(1)
 						}
-					}()
+					})
 				}
 			}
-			time.Sleep(timeout + slack)
+			all.Wait()
 			if n := failed.Load(); n > decided.Load()/20 {
 				t.Errorf("of the keys of nodes that are well %d were decided, %d were not; %+v", decided.Load(), n, r.store.Stats())
 			}

@@ -40,7 +40,11 @@ func TestWhoCannotLeaveIsAnsweredWhileAnotherConnects(t *testing.T) {
 					to.detour[proxy.Addr] = redistest.Unreachable(t)
 				}
 				proxy.CutAll()
-				time.Sleep(300 * time.Millisecond)
+				tick := time.NewTicker(20 * time.Millisecond)
+				defer tick.Stop()
+				for range 15 { // until the client has seen its connections go
+					<-tick.C
+				}
 				var wg sync.WaitGroup
 				ask := func(ctx context.Context, who string) {
 					wg.Go(func() {
@@ -51,7 +55,7 @@ func TestWhoCannotLeaveIsAnsweredWhileAnotherConnects(t *testing.T) {
 							t.Errorf("%s: answered after %s", who, d)
 						}
 					})
-					time.Sleep(20 * time.Millisecond)
+					<-tick.C
 				}
 				ask(ctx, "may leave")
 				ask(background, "cannot leave")
