@@ -11,6 +11,8 @@ if used + cost > quota then
   return {0, now, tonumber(newest or 0), used, tonumber(redis.call('ZRANGE', key, rank, rank, 'WITHSCORES')[2])}
 end
 local at = newest and math.max(now, tonumber(newest)) or now
-for i = 1, cost do redis.call('ZADD', key, at, now .. ':' .. used + i) end
+local members = {}
+for i = 1, cost do members[2 * i - 1], members[2 * i] = at, now .. ':' .. used + i end
+redis.call('ZADD', key, unpack(members))
 redis.call('PEXPIRE', key, at + window - now)
 return {1, now, at, used + cost, 0}
