@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"strconv"
 	"strings"
@@ -10,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/slidegate/slidegate"
 )
 
 // A panicking client.
@@ -20,16 +23,15 @@ func (panicky) Run(context.Context, *Script, []string, []string) ([]int64, error
 	panic("a bug of the client")
 }
 
-// TestAPanicOfTheClientIsNotKept: who recovers from it, as net/http does, leaves nothing behind.
+// TestAPanicOfTheClientIsNotKept: it is a call that failed, and it leaves nothing behind.
 func TestAPanicOfTheClientIsNotKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(panicky{new(fake)})
 		p := bind(t, s, named(t, "10/m"))
 		for range 300 {
-			func() {
-				defer func() { recover() }()
-				p.Take(background, "u", 1)
-			}()
+			if _, err := p.Take(background, "u", 1); !errors.Is(err, slidegate.ErrUnavailable) {
+				t.Fatalf("a client that panics: %v", err)
+			}
 			<-time.After(time.Second)
 		}
 		synctest.Wait()

@@ -57,7 +57,8 @@ func (s *server) inMemory() *backend {
 	}
 }
 
-// inRedis has one logger, that of the store, so that an outage has one line at each end.
+// inRedis gives the store a logger and the circuit none: both would tell of the same outage. The gate tells what
+// becomes of requests meanwhile, in a line of its own.
 func (s *server) inRedis(r *storage.Redis) *backend {
 	client := r.Client()
 	store := redisstore.New(client, append(r.Options(), redisstore.WithLogger(s.log))...)
