@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"time"
 
@@ -31,7 +32,20 @@ const (
 	GoRedisCounterAlone = "slidegate-counter-goredis-alone"
 )
 
-// IsOurs tells a contender of slidegate from a rival.
+// FloorName is that of [Floor].
+const FloorName = "floor-rueidis"
+
+// Floor is no limiter. Each of its decisions is one EVALSHA, through the client that the command uses by default, of
+// a script that reads the server's clock and nothing else: no limiter that runs one script a decision on the server's
+// time can be quicker through that client. What Floor misses is not to be had on this machine without folding.
+func Floor(addr func() string) Contender {
+	return Contender{Name: FloorName, Open: func(quota int64, _ time.Duration) Limiter { return openFloor(addr(), quota) }}
+}
+
+// IsRival tells a contender that others wrote.
+func IsRival(name string) bool { return name != FloorName && !IsOurs(name) }
+
+// IsOurs tells a contender of slidegate.
 func IsOurs(name string) bool { return strings.HasPrefix(name, "slidegate-") }
 
 // RedisContenders returns all that decide keys in the Redis at an address, rivals first. The address is asked
@@ -83,6 +97,20 @@ func openRedis(connect connecting, algorithm slidegate.Algorithm, options ...red
 		options := append([]redisstore.Option{redisstore.WithTimeout(3 * time.Second)}, options...)
 		return Limiter{Take: take(slidegate.MustNew(redisstore.New(client, options...), limit)), Close: stop}
 	}
+}
+
+func openFloor(addr string, quota int64) Limiter {
+	client := must(rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}, DisableCache: true}))
+	script := rueidis.NewLuaScript("return {1, redis.call('TIME')[1] * 1000, 0, 0, 0}")
+	args := []string{"t", "", "l", strconv.FormatInt(quota, 10), "60000", "1", "1"}
+	take := func(key string) (Verdict, int64) {
+		reply, err := script.Exec(context.Background(), client, []string{"slidegate:{" + key + "}:1000/1m"}, args).AsIntSlice()
+		if err != nil {
+			return Failed, 0
+		}
+		return Allowed, reply[1]
+	}
+	return Limiter{Take: take, Close: client.Close}
 }
 
 func openRedisRate(addr string, quota int64, window time.Duration) Limiter {

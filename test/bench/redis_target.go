@@ -36,12 +36,22 @@ type LoadTarget struct {
 	Figure    *Figure
 	Bound     float64
 	Plain     bool
+	Folds     bool // so many callers wait that several decisions go into one script
+}
+
+// Met tells whether a value reaches the bound.
+func (t *LoadTarget) Met(value float64) bool {
+	if t.Figure.More {
+		return value >= t.Bound
+	}
+	return value <= t.Bound
 }
 
 // LoadTargets returns what slidegate aims at through the client that its command uses by default.
 func LoadTargets() (all []LoadTarget) {
 	add := func(part, contender string, f *Figure, bound float64) {
-		all = append(all, LoadTarget{part, contender, f, bound, f == Scripts || f == Bytes})
+		folds := part != "redis-1" && (contender == RedisLog || contender == RedisCounter)
+		all = append(all, LoadTarget{part, contender, f, bound, f == Scripts || f == Bytes, folds})
 	}
 	for _, c := range []string{RedisLog, RedisCounter, RedisLogAlone, RedisCounterAlone} {
 		add("redis-1", c, PerSecond, 0.95)

@@ -59,7 +59,8 @@ func redisParts() (all []part) {
 }
 
 func contenders() []bench.Contender {
-	return bench.RedisContenders(func() string { return redis().Addr })
+	addr := func() string { return redis().Addr }
+	return append([]bench.Contender{bench.Floor(addr)}, bench.RedisContenders(addr)...)
 }
 
 // scriptCalls are those of one measurement.
@@ -196,18 +197,30 @@ func (p *part) targets(paces map[string][]bench.Pace) (missed int) {
 			base := figure(t.Figure, paces[rival])
 			value, ofBest = medianRatio(xs, base), fmt.Sprintf("%.2f", top(t.Figure, xs)/top(t.Figure, base))
 		}
-		sign, met := "≤", value <= t.Bound
-		if t.Figure.More {
-			sign, met = "≥", value >= t.Bound
-		}
 		verdict := "met"
-		if !met {
+		switch floor, ok := p.floor(t, paces, rival); {
+		case t.Met(value):
+		case ok && !t.Met(floor):
+			verdict = fmt.Sprintf("forbidden: the floor has %.3g", floor)
+		default:
 			verdict = "**missed**"
 			missed++
+		}
+		sign := "≤"
+		if t.Figure.More {
+			sign = "≥"
 		}
 		fmt.Printf("| %s | %s | %s | %.4g | %s | %s %.4g | %s |\n", t.Contender, t.Figure.Name, rival, value, ofBest, sign, t.Bound, verdict)
 	}
 	return missed
+}
+
+// floor returns what the floor reaches of a target that one script a decision has to reach.
+func (p *part) floor(t bench.LoadTarget, paces map[string][]bench.Pace, rival string) (ratio float64, ok bool) {
+	if t.Plain || t.Folds {
+		return 0, false
+	}
+	return medianRatio(figure(t.Figure, paces[bench.FloorName]), figure(t.Figure, paces[rival])), true
 }
 
 // top is the best of some values.
@@ -221,7 +234,7 @@ func top(f *bench.Figure, xs []float64) float64 {
 // bestAt returns the rival whose median is best.
 func bestAt(f *bench.Figure, paces map[string][]bench.Pace) (name string) {
 	for rival := range paces {
-		if bench.IsOurs(rival) {
+		if !bench.IsRival(rival) {
 			continue
 		}
 		if name == "" || better(f, median(figure(f, paces[rival])), median(figure(f, paces[name]))) {
