@@ -87,7 +87,7 @@ func (s *Store) failed(cause error) error {
 	cause = withoutArguments(cause)
 	s.failures.Add(1)
 	s.health.lastFailed.Store(time.Now().UnixNano())
-	if !s.health.down.Swap(true) && s.logger != nil {
+	if !s.health.down.Swap(true) && s.tellsOutages() {
 		s.health.news.Store(&news{cause})
 	}
 	return fmt.Errorf("%w: redis: %w", slidegate.ErrUnavailable, cause)
@@ -126,7 +126,7 @@ func (s *Store) succeeded(n int) {
 	if !s.health.down.Load() || time.Now().UnixNano()-s.health.lastFailed.Load() < int64(calm) {
 		return
 	}
-	if s.health.down.Swap(false) && s.logger != nil {
+	if s.health.down.Swap(false) && s.tellsOutages() {
 		s.health.news.Store(&news{})
 	}
 }
@@ -147,6 +147,8 @@ func (s *Store) report() {
 		s.logger.Info("slidegate: Redis answers again")
 	}
 }
+
+func (s *Store) tellsOutages() bool { return s.logger != nil && !s.outagesUntold }
 
 // clustered tells whether Redis is a cluster, as far as is known.
 func (s *Store) clustered() bool { return s.cluster != nil && s.cluster.Clustered() }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/slidegate/slidegate"
 )
@@ -21,16 +22,21 @@ const (
 type Option func(*Store)
 
 // WithPrefix puts p in front of every stored key; the default is [DefaultPrefix]. Stores with
-// different prefixes share nothing. It must not be blank, and must hold no braces: they would move
-// the hash tag that keeps all limits of a key in one slot of a cluster.
+// different prefixes share nothing. It must not be blank, and must hold no control characters and no braces: those
+// would move the hash tag that keeps all limits of a key in one slot of a cluster.
 func WithPrefix(p string) Option {
 	return func(s *Store) {
-		if strings.TrimSpace(p) == "" || strings.ContainsAny(p, "{}") {
-			s.reject("the prefix " + strconv.Quote(p) + ": allowed is any text that is not blank and has no braces")
+		if !IsPrefix(p) {
+			s.reject("the prefix " + strconv.Quote(p) + ": allowed is text that is not blank, without braces and control characters")
 			return
 		}
 		s.prefix = p
 	}
+}
+
+// IsPrefix tells whether [WithPrefix] takes p.
+func IsPrefix(p string) bool {
+	return strings.TrimSpace(p) != "" && !strings.ContainsFunc(p, func(r rune) bool { return r == '{' || r == '}' || unicode.IsControl(r) })
 }
 
 // WithClock makes the store read its time from now instead of the clock of the Redis server: for tests,
@@ -86,6 +92,10 @@ func WithLogger(l *slog.Logger) Option {
 		s.logger = l
 	}
 }
+
+// WithoutOutages keeps the logger of [WithLogger] to stored values; by default it also hears when Redis cannot be
+// asked. It is for a program whose gate tells of that already, with what becomes of the requests.
+func WithoutOutages() Option { return func(s *Store) { s.outagesUntold = true } }
 
 func (s *Store) reject(why string) {
 	if s.invalid == nil {

@@ -206,6 +206,22 @@ func TestEachChangeIsOneLine(t *testing.T) {
 	})
 }
 
+// TestOutagesMayBeLeftToTheGate: what is said of values is not.
+func TestOutagesMayBeLeftToTheGate(t *testing.T) {
+	var j journal
+	c := &scripted{reply: []int64{3, 5000, 0, 0, 0}}
+	c.before = func(context.Context, sent) error { return errors.New("connection reset") }
+	p := bind(t, New(c, WithLogger(j.logger()), WithoutOutages()), named(t, "10/m"))
+	if _, err := p.Take(t.Context(), "secret", 1); !errors.Is(err, slidegate.ErrUnavailable) {
+		t.Fatalf("the error is %v", err)
+	}
+	c.before = nil
+	p.Take(t.Context(), "secret", 1)
+	if got := j.lines(); len(got) != 1 || !strings.Contains(got[0], "values were not understood") {
+		t.Errorf("logged\n%s", strings.Join(got, "\n"))
+	}
+}
+
 // TestForeignValuesAreTold once a minute, without the key.
 func TestForeignValuesAreTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -267,10 +283,11 @@ func TestWhatCannotBeBuilt(t *testing.T) {
 	}{
 		{nil, nil, "the client is nil: adapt one with package goredis or rueidis"},
 		{new(unfit), nil, "it moves keys about"},
-		{new(fake), WithPrefix(""), `the prefix "": allowed is any text that is not blank and has no braces`},
-		{new(fake), WithPrefix(" \t"), `the prefix " \t": allowed is any text that is not blank and has no braces`},
-		{new(fake), WithPrefix("a{b"), `the prefix "a{b": allowed is any text that is not blank and has no braces`},
-		{new(fake), WithPrefix("}"), `the prefix "}": allowed is any text that is not blank and has no braces`},
+		{new(fake), WithPrefix(""), `the prefix "": allowed is text that is not blank, without braces and control characters`},
+		{new(fake), WithPrefix(" \t"), `the prefix " \t": allowed is text that is not blank, without braces and control characters`},
+		{new(fake), WithPrefix("a{b"), `the prefix "a{b": allowed is text that is not blank, without braces and control characters`},
+		{new(fake), WithPrefix("a\nb"), `the prefix "a\nb": allowed is text that is not blank, without braces and control characters`},
+		{new(fake), WithPrefix("}"), `the prefix "}": allowed is text that is not blank, without braces and control characters`},
 		{new(fake), WithClock(nil), "the clock is nil: give a function such as time.Now, or leave the option out for the server's clock"},
 		{new(fake), WithTimeout(0), "the timeout of 0s: allowed is 1ms to 1m"},
 		{new(fake), WithTimeout(-time.Second), "the timeout of -1s: allowed is 1ms to 1m"},

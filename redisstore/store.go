@@ -23,6 +23,8 @@ type Store struct {
 	logger  *slog.Logger
 	invalid error // an option or a client that cannot be used
 
+	outagesUntold bool // to the logger
+
 	errTimeout error // what a call gets that was not answered in time
 	overdue    overdue
 	courtesy   courtesy

@@ -41,7 +41,7 @@ func (s *server) run(ctx context.Context) error {
 		defer admin.Close()
 	}
 	s.announce(listener, adminListener)
-	go func() { _ = s.look(ctx) }() // the store says so if it is not there
+	go s.lookFirst(ctx)
 	select {
 	case err := <-failed:
 		return err

@@ -57,11 +57,11 @@ func (s *server) inMemory() *backend {
 	}
 }
 
-// inRedis gives the store a logger and the circuit none: both would tell of the same outage. The gate tells what
-// becomes of requests meanwhile, in a line of its own.
+// inRedis leaves it to the gate to tell of an outage, since the gate also knows what becomes of requests: the store and
+// the circuit would tell of the same one.
 func (s *server) inRedis(r *storage.Redis) *backend {
 	client := r.Client()
-	store := redisstore.New(client, append(r.Options(), redisstore.WithLogger(s.log))...)
+	store := redisstore.New(client, append(r.Options(), redisstore.WithLogger(s.log), redisstore.WithoutOutages())...)
 	circuit := wrap.Circuit(store, wrap.Ignore(redisstore.ErrNewerFormat))
 	return &backend{
 		Store:      circuit,
@@ -69,6 +69,13 @@ func (s *server) inRedis(r *storage.Redis) *backend {
 		isRemote:   true,
 		collectors: redisMetrics(store, circuit),
 		close:      client.Close,
+	}
+}
+
+// lookFirst says so if the store is not there at the start, before a request finds out.
+func (s *server) lookFirst(ctx context.Context) {
+	if err := s.look(ctx); err != nil && ctx.Err() == nil {
+		s.log.Warn("the store does not answer yet", "error", err)
 	}
 }
 

@@ -88,8 +88,8 @@ func (f *Flags) Redis() (*Redis, error) {
 	if f.timeout < time.Millisecond || f.timeout > time.Minute {
 		return nil, config.Usagef("--store-timeout %s: allowed is 1ms to 1m", f.timeout)
 	}
-	if (f.prefix != "" || f.set.Lookup("store-prefix").DefValue != "") && !isPrefix(f.prefix) {
-		return nil, config.Usagef("--store-prefix %q: allowed is any text that is not blank and has no braces", f.prefix)
+	if (f.prefix != "" || f.set.Lookup("store-prefix").DefValue != "") && !redisstore.IsPrefix(f.prefix) {
+		return nil, config.Usagef("--store-prefix %q: allowed is text that is not blank, without braces and control characters", f.prefix)
 	}
 	address, err := f.address()
 	if err != nil {
@@ -118,8 +118,6 @@ func (f *Flags) address() (*Address, error) {
 	return address, nil
 }
 
-func isPrefix(s string) bool { return strings.TrimSpace(s) != "" && !strings.ContainsAny(s, "{}") }
-
 // Warning is what to say before anything else, if there is something.
 func (r *Redis) Warning() string {
 	if r == nil || !r.isExposed {
@@ -138,14 +136,16 @@ func Warn(w io.Writer, r *Redis) {
 // findPassword takes the password from where it is, which may be one place only.
 func (f *Flags) findPassword(a *Address) error {
 	fromEnvironment := os.Getenv(config.StorePassword)
-	places := 0
-	for _, password := range []string{a.password, fromEnvironment, f.passwordFile} {
-		if password != "" {
-			places++
+	var places []string
+	for _, p := range []struct{ place, password string }{
+		{"--store", a.password}, {"--store-password-file", f.passwordFile}, {"$" + config.StorePassword, fromEnvironment},
+	} {
+		if p.password != "" {
+			places = append(places, p.place)
 		}
 	}
-	if places > 1 {
-		return config.Usagef("--store, --store-password-file and %s: a password is given twice, and one is enough", config.StorePassword)
+	if len(places) > 1 {
+		return config.Usagef("%s: a password is given twice, and one is enough", strings.Join(places, " and "))
 	}
 	if fromEnvironment != "" {
 		a.password = fromEnvironment
