@@ -86,11 +86,7 @@ func (a *Addresses) kindKey(addr netip.Addr) (string, error) {
 }
 
 func (a *Addresses) appendKey(b []byte, addr netip.Addr) []byte {
-	addr = addr.Unmap()
-	if a.nat64 && nat64.Contains(addr) {
-		v6 := addr.As16()
-		addr = netip.AddrFrom4([4]byte(v6[12:]))
-	}
+	addr = a.unwrap(addr.Unmap())
 	if addr.Is4() {
 		return addr.AppendTo(b)
 	}
@@ -99,6 +95,15 @@ func (a *Addresses) appendKey(b []byte, addr netip.Addr) []byte {
 		return b
 	}
 	return prefix.AppendTo(b)
+}
+
+// unwrap returns the IPv4 address in one of a NAT64 gateway, if such are to be unwrapped.
+func (a *Addresses) unwrap(addr netip.Addr) netip.Addr {
+	if !a.nat64 || !nat64.Contains(addr) {
+		return addr
+	}
+	v6 := addr.As16()
+	return netip.AddrFrom4([4]byte(v6[12:]))
 }
 
 // nat64 is the well-known prefix of RFC 6052 section 2.1.
@@ -300,9 +305,9 @@ func isPort(s string) bool {
 // IPv4 network in IPv6 form becomes the IPv4 network. A network of everybody is refused: who
 // trusts everybody believes everybody. The error wraps [slidegate.ErrInvalidLimit].
 func ParseTrusted(s string) (netip.Prefix, error) {
-	p, err := parsePrefix(s)
-	if err != nil {
-		return p, err
+	p, why := parsePrefix(s)
+	if why != "" {
+		return p, invalidf("trusted proxies %q: %s: allowed is a CIDR such as 10.0.0.0/8 or an address", s, why)
 	}
 	if p.Bits() == 0 {
 		return netip.Prefix{}, invalidf("trusted proxies %q: that is everybody, and then any client can say it is another: give the proxies' own networks, or say TrustEverybody", s)
@@ -310,27 +315,25 @@ func ParseTrusted(s string) (netip.Prefix, error) {
 	return p, nil
 }
 
-func parsePrefix(s string) (netip.Prefix, error) {
-	bad := func(why string) (netip.Prefix, error) {
-		return netip.Prefix{}, invalidf("trusted proxies %q: %s: allowed is a CIDR such as 10.0.0.0/8 or an address", s, why)
-	}
+// parsePrefix reads a CIDR, or an address alone; why says what is wrong with it.
+func parsePrefix(s string) (p netip.Prefix, why string) {
 	if !strings.Contains(s, "/") {
 		addr, err := netip.ParseAddr(s)
 		if err != nil || addr.Zone() != "" {
-			return bad("no address")
+			return netip.Prefix{}, "no address"
 		}
 		addr = addr.Unmap()
-		return netip.PrefixFrom(addr, addr.BitLen()), nil
+		return netip.PrefixFrom(addr, addr.BitLen()), ""
 	}
 	p, err := netip.ParsePrefix(s)
 	if err != nil {
-		return bad("no CIDR")
+		return netip.Prefix{}, "no CIDR"
 	}
 	if p.Addr().Is4In6() {
 		if p.Bits() < 96 {
-			return bad("an IPv4 network in IPv6 form has at least 96 bits")
+			return netip.Prefix{}, "an IPv4 network in IPv6 form has at least 96 bits"
 		}
 		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
 	}
-	return p.Masked(), nil
+	return p.Masked(), ""
 }

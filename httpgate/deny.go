@@ -38,12 +38,20 @@ func (a *answer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h["Content-Type"] = a.contentType
 	h["Content-Length"] = a.length
-	h["Cache-Control"] = noStore
+	notStored(h)
 	h["X-Content-Type-Options"] = noSniff
 	w.WriteHeader(a.status)
 	if r.Method != http.MethodHead {
 		_, _ = w.Write(a.body) // the client's going away is no concern of the gate
 	}
+}
+
+// notStored keeps an answer out of caches, with what an outer handler may have said of the resource: it is not
+// what was asked for, so nothing of that validates it.
+func notStored(h http.Header) {
+	h["Cache-Control"] = noStore
+	delete(h, "Etag")
+	delete(h, "Last-Modified")
 }
 
 var noStore, noSniff = one("no-store"), one("nosniff")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -17,24 +18,39 @@ import (
 // is safe for concurrent use.
 type Gate struct {
 	limiter   *slidegate.Limiter
-	key       func(*http.Request) (string, error) // nil for the client's address
-	cost      func(*http.Request) int64           // nil for 1
+	cost      func(*http.Request) int64 // nil for 1
 	skip      func(*http.Request) bool
 	choose    func(*http.Request) *slidegate.Limiter
 	addresses Addresses
 
-	formats    formats
-	retryAfter bool
+	identity   identity // nil for the client's address
+	what       string   // the identity, for the log; empty where a request always has it
+	identified bool     // an option has said who is asking
+	secret     *digest  // of keys; nil to store them as they are
 
-	status int          // of refusals
-	body   *answer      // of refusals; nil for a problem
-	deny   http.Handler // nil for the gate's own answer
+	rules           *rules // nil for none
+	forbid          http.Handler
+	countPreflights bool
+
+	formats       formats
+	retryAfter    bool
+	retrySwitched bool           // whatever the formats
+	jitter        int64          // percent
+	random        func() float64 // 0 to 1, for the jitter
+	partition     *digest        // nil for no pk
+
+	status  int                              // of refusals; 0 for the problem's
+	problem func(violated ...string) Problem // of refusals
+	body    *answer                          // of refusals; nil for the problem
+	deny    http.Handler                     // nil for the gate's own answer
 
 	closed http.Handler // nil to fail open
+	open   bool         // that was said, not left
 
 	observers []func(*Event)
 	logger    *slog.Logger
 	quiet     quiet
+	sample    *sample // nil where nobody is told
 	invalid   error
 
 	plate  *plate
@@ -52,7 +68,9 @@ func New(limiter *slidegate.Limiter, options ...Option) (*Gate, error) {
 	g := &Gate{
 		limiter: limiter,
 		formats: 1 << Draft8,
-		status:  http.StatusTooManyRequests,
+		forbid:  forbiddenAnswer,
+		problem: QuotaExceeded,
+		random:  rand.Float64,
 		logger:  slog.New(slog.DiscardHandler),
 	}
 	if err := g.apply(options); err != nil {
@@ -92,10 +110,11 @@ func (g *Gate) Wrap(next http.Handler) http.Handler {
 // the context, and one allocation with the texts of its fields.
 type passage struct {
 	context.Context
+	limiter  *slidegate.Limiter
 	decision slidegate.Decision
-	decided  bool
-	err      error // why not, or why never
+	err      error // why it is not decided, or why it never fits
 
+	decided bool
 	refused uint8     // the limits that refused, a bit each
 	spoke   bool      // single is of a limit that fields speak of
 	single  standing  // of the limit that binds, this gate's or an outer one's
@@ -139,8 +158,12 @@ func ErrorFromContext(ctx context.Context) error {
 
 // serve is one request, top to bottom.
 func (g *Gate) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
-	if g.skip != nil && g.skip(r) {
+	switch g.before(r) {
+	case exempt:
 		next.ServeHTTP(w, r)
+		return
+	case forbidden:
+		g.forbid.ServeHTTP(w, r)
 		return
 	}
 	p := passage{Context: r.Context()}
@@ -155,6 +178,7 @@ func (g *Gate) serve(w http.ResponseWriter, r *http.Request, next http.Handler) 
 	case g.deny != nil:
 		kept := p
 		g.speak(w.Header(), &kept, plate, kept.values[:])
+		notStored(w.Header())
 		sw := &statusWriter{ResponseWriter: w, status: http.StatusTooManyRequests}
 		g.deny.ServeHTTP(sw, r.WithContext(&kept))
 		sw.finish()
@@ -162,6 +186,22 @@ func (g *Gate) serve(w http.ResponseWriter, r *http.Request, next http.Handler) 
 		g.speak(w.Header(), &p, plate, nil)
 		g.refuse(w, r, p.refused, plate)
 	}
+}
+
+// before decides what needs no limiter: the lists, then what is not counted.
+func (g *Gate) before(r *http.Request) verdict {
+	if g.rules != nil {
+		if v := g.rules.verdict(r, &g.addresses); v != counted {
+			if v == forbidden && g.observers != nil {
+				g.tell(&passage{Context: r.Context(), err: ErrForbidden}, "", "", time.Now())
+			}
+			return v
+		}
+	}
+	if r.Method == http.MethodOptions && !g.countPreflights && isPreflight(r) || g.skip != nil && g.skip(r) {
+		return exempt
+	}
+	return counted
 }
 
 // decide asks the limiter, tells the observers, and returns the plate of the limiter it asked.
@@ -181,7 +221,11 @@ func (g *Gate) decide(r *http.Request, p *passage) *plate {
 	}
 	key, reason, err := g.keyOf(r)
 	if err == nil {
+		p.limiter = limiter
 		p.decision, err = limiter.TakeN(p.Context, key, cost)
+		if g.sample != nil && !g.sample.over.Load() {
+			g.sample.look(g, r, key, reason)
+		}
 	}
 	g.judge(p, plate, err)
 	if g.observers != nil {
@@ -209,6 +253,9 @@ func (g *Gate) judge(p *passage, plate *plate, err error) {
 		g.quiet.lost.failed(g.logger, err)
 	case p.Context.Err() == nil: // somebody who hangs up is no evidence against the store
 		g.quiet.down.failed(g.logger, err)
+		if g.closed == nil && !g.open {
+			g.warn(failOpen)
+		}
 	}
 }
 
@@ -220,6 +267,9 @@ func (g *Gate) speak(h http.Header, p *passage, plate *plate, values []string) {
 	if outer != nil && outer.spoke {
 		p.single, p.spoke = outer.single, true
 	}
+	if outer != nil && n > 0 && d.Cost > 0 && outer.counted(p) {
+		g.warn(limiterTwice)
+	}
 	if n == 0 || d.Allowed && g.formats == 0 {
 		return
 	}
@@ -230,7 +280,14 @@ func (g *Gate) speak(h http.Header, p *passage, plate *plate, values []string) {
 			p.refused |= 1 << i
 		}
 	}
+	if g.jitter > 0 && !d.Allowed {
+		lengthen(standings[:n], g.jitter, g.random())
+	}
 	page := page{formats: g.formats, retryAfter: g.retryAfter && !d.Allowed, now: d.At().UnixMilli()}
+	if g.partition != nil {
+		sum := g.partition.sum(d.Key())
+		page.partition = sum[:partitionKeyLength]
+	}
 	if p.spoke {
 		page.outer = &outer.single
 	}
@@ -240,13 +297,23 @@ func (g *Gate) speak(h http.Header, p *passage, plate *plate, values []string) {
 	}
 }
 
+// counted tells whether p, or a passage outside it, is of the limiter and the key of inner.
+func (p *passage) counted(inner *passage) bool {
+	for ; p != nil; p = passageOf(p.Context) {
+		if p.limiter == inner.limiter && p.decided && p.decision.Key() == inner.decision.Key() {
+			return true
+		}
+	}
+	return false
+}
+
 // refuse answers a request that a set of limits refused.
 func (g *Gate) refuse(w http.ResponseWriter, r *http.Request, refused uint8, plate *plate) {
 	if g.body != nil {
 		g.body.ServeHTTP(w, r)
 		return
 	}
-	plate.refusal(g.status, refused).ServeHTTP(w, r)
+	g.refusal(plate, refused).ServeHTTP(w, r)
 }
 
 // undecided fails open or closed. Whoever cannot be told apart would be unlimited if that failed
@@ -272,8 +339,10 @@ func (g *Gate) plateFor(l *slidegate.Limiter) *plate {
 		return p.(*plate)
 	}
 	p := newPlate(policiesOf(l))
-	if g.kept.Add(1) <= maxPlates {
-		g.plates.Store(l, p)
+	if g.kept.Add(1) > maxPlates {
+		g.warn(limiterPerRequest)
+		return p
 	}
+	g.plates.Store(l, p)
 	return p
 }

@@ -454,6 +454,22 @@ func TestBadOptions(t *testing.T) {
 		{`ByHeader "X Y"`, []httpgate.Option{httpgate.ByHeader("X Y")}},
 		{`ByCookie "a;b"`, []httpgate.Option{httpgate.ByCookie("a;b")}},
 		{"an option is nil", []httpgate.Option{nil}},
+		{`ByClaim "a:b": allowed is a name`, []httpgate.Option{httpgate.ByClaim("a:b", func(*http.Request) (string, bool) { return "", false })}},
+		{`ByClaim "sub": the function is nil`, []httpgate.Option{httpgate.ByClaim("sub", nil)}},
+		{"ByAll of 1 options: allowed are 2 to 8", []httpgate.Option{httpgate.ByAll(httpgate.ByAddress())}},
+		{"ByAll of 9 options: allowed are 2 to 8", []httpgate.Option{httpgate.ByAll(make([]httpgate.Option, 9)...)}},
+		{"ByAll: option 2 says nothing of who is asking", []httpgate.Option{httpgate.ByAll(httpgate.ByAddress(), httpgate.FailClosed())}},
+		{"ByAll: option 1 says nothing of who is asking", []httpgate.Option{httpgate.ByAll(nil, httpgate.ByAddress())}},
+		{`ByHeader "no such header"`, []httpgate.Option{httpgate.ByAll(httpgate.ByAddress(), httpgate.ByHeader("no such header"))}},
+		{"Secret of 31 bytes: allowed are at least 32", []httpgate.Option{httpgate.Secret(make([]byte, 31))}},
+		{"PartitionKeys of 0 bytes: allowed are at least 32", []httpgate.Option{httpgate.PartitionKeys(nil)}},
+		{"Jitter 0: allowed is 1 to 100 percent", []httpgate.Option{httpgate.Jitter(0)}},
+		{"Jitter 101", []httpgate.Option{httpgate.Jitter(101)}},
+		{"DenyAs: the function is nil", []httpgate.Option{httpgate.DenyAs(nil)}},
+		{"DenyAs: a problem of status 0: allowed is 400 to 599", []httpgate.Option{httpgate.DenyAs(func(...string) httpgate.Problem { return httpgate.Problem{} })}},
+		{"ForbidWith: status 302: allowed is 400 to 599", []httpgate.Option{httpgate.ForbidWith(302, nil)}},
+		{"Exempt: no entry", []httpgate.Option{httpgate.Exempt()}},
+		{"Deny: no entry", []httpgate.Option{httpgate.Deny()}},
 		{"OnStoreError: the function is nil", []httpgate.Option{httpgate.OnStoreError(nil)}},
 		{"FailClosedWith: the body", []httpgate.Option{httpgate.FailClosedWith(503, func() {})}},
 		{"TrustHops 33: allowed is 1 to 32", []httpgate.Option{httpgate.TrustHops(33)}},
@@ -743,7 +759,7 @@ func TestOutageIsTwoLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
 		store := newFailing()
-		s := (&site{t: t}).behind(slidegate.MustNew(store, slidegate.PerHour(1e6)), httpgate.Logger(slog.New(slog.NewTextHandler(&log, nil))))
+		s := (&site{t: t}).behind(slidegate.MustNew(store, slidegate.PerHour(1e6)), httpgate.FailOpen(), httpgate.Logger(slog.New(slog.NewTextHandler(&log, nil))))
 		pass := func(d time.Duration) { <-time.After(d) } // of the bubble's clock
 		for i := range 100 {
 			store.down.Store(i%2 == 0)

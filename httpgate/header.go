@@ -1,6 +1,7 @@
 package httpgate
 
 import (
+	"cmp"
 	"net/http"
 	"strconv"
 	"sync/atomic"
@@ -96,12 +97,11 @@ func (s formats) has(f Format) bool { return s&(1<<f) != 0 }
 
 // A policy is a limit as the fields speak of it. What never changes is worked out once.
 type policy struct {
-	raw     string // the limit's name
-	name    string // the same as a structured String
-	quota   int64
-	window  int64 // whole seconds, rounded up, at least 1
-	unit    string
-	partKey []byte
+	raw    string // the limit's name
+	name   string // the same as a structured String
+	quota  int64
+	window int64 // whole seconds, rounded up, at least 1
+	unit   string
 }
 
 func policiesOf(l *slidegate.Limiter) []policy {
@@ -157,6 +157,17 @@ func (s standing) binds(other standing) bool {
 	return s.wait > other.wait
 }
 
+// lengthen makes the waits of limits that refuse longer, each by the same part of percent of it: at is from
+// 0 to 1, without 1. Whole seconds are added, so that all fields of a response still agree.
+func lengthen(standings []standing, percent int64, at float64) {
+	for i := range standings {
+		if s := &standings[i]; s.refuses {
+			most := s.seconds() * percent / 100
+			s.wait += time.Duration(at*float64(most+1)) * time.Second
+		}
+	}
+}
+
 // seconds rounds up, and never below 0.
 func seconds(d time.Duration) int64 {
 	if d <= 0 {
@@ -178,23 +189,7 @@ func newPlate(policies []policy) *plate {
 	if len(policies) == 0 {
 		return p
 	}
-	var b []byte
-	for i, pol := range policies {
-		b = separate(b, i)
-		b = append(b, pol.name...)
-		b = append(b, ";q="...)
-		b = strconv.AppendInt(b, pol.quota, 10)
-		if pol.unit != "" {
-			b = append(b, ";qu="...)
-			b, _ = appendString(b, pol.unit)
-		}
-		b = append(b, ";w="...)
-		b = strconv.AppendInt(b, pol.window, 10)
-		if pol.partKey != nil {
-			b = appendBytes(append(b, ";pk="...), pol.partKey)
-		}
-	}
-	p.draft8 = one(string(b))
+	p.draft8 = one(string(appendPolicies8(nil, policies, nil)))
 	p.draft7 = one(string(appendPolicies7(nil, policies)))
 	return p
 }
@@ -210,7 +205,7 @@ func (p *plate) bit(name string) uint8 {
 }
 
 // refusal returns the answer to a request that a set of limits refused.
-func (p *plate) refusal(status int, refused uint8) *choice {
+func (g *Gate) refusal(p *plate, refused uint8) *choice {
 	slot := &p.refusals[refused]
 	if c := slot.Load(); c != nil {
 		return c
@@ -221,8 +216,8 @@ func (p *plate) refusal(status int, refused uint8) *choice {
 			names = append(names, p.policies[i].raw)
 		}
 	}
-	problem := QuotaExceeded(names...)
-	problem.Status = status
+	problem := g.problem(names...)
+	problem.Status = cmp.Or(g.status, problem.Status)
 	c := negotiated(problem)
 	slot.Store(c)
 	return c
@@ -236,6 +231,34 @@ func separate(b []byte, i int) []byte {
 		b = append(b, ", "...)
 	}
 	return b
+}
+
+// appendPolicies8 lists the policies of draft 8; partition is nil for no pk.
+func appendPolicies8(b []byte, policies []policy, partition []byte) []byte {
+	for i, p := range policies {
+		b = separate(b, i)
+		b = append(b, p.name...)
+		b = append(b, ";q="...)
+		b = strconv.AppendInt(b, p.quota, 10)
+		if p.unit != "" {
+			b = append(b, ";qu="...)
+			b, _ = appendString(b, p.unit)
+		}
+		b = append(b, ";w="...)
+		b = strconv.AppendInt(b, p.window, 10)
+		b = appendPartition(b, partition)
+	}
+	return b
+}
+
+// partitionKeyLength is how much of a key's HMAC is sent as pk, in bytes.
+const partitionKeyLength = 12
+
+func appendPartition(b, partition []byte) []byte {
+	if partition == nil {
+		return b
+	}
+	return appendBytes(append(b, ";pk="...), partition)
 }
 
 // appendPolicies7 lists the policies of drafts 6 and 7, where two of one quota are not allowed: the
@@ -257,7 +280,7 @@ func appendPolicies7(b []byte, policies []policy) []byte {
 	return b
 }
 
-func (p *plate) appendDraft8(b []byte, standings []standing) []byte {
+func (p *plate) appendDraft8(b []byte, standings []standing, partition []byte) []byte {
 	for i, s := range standings {
 		b = separate(b, i)
 		b = append(b, p.policies[i].name...)
@@ -265,9 +288,7 @@ func (p *plate) appendDraft8(b []byte, standings []standing) []byte {
 		b = strconv.AppendInt(b, s.remaining, 10)
 		b = append(b, ";t="...)
 		b = strconv.AppendInt(b, s.seconds(), 10)
-		if pk := p.policies[i].partKey; pk != nil {
-			b = appendBytes(append(b, ";pk="...), pk)
-		}
+		b = appendPartition(b, partition)
 	}
 	return b
 }
@@ -297,6 +318,7 @@ type page struct {
 	formats    formats
 	retryAfter bool
 	now        int64     // the store's clock, in milliseconds
+	partition  []byte    // the pk; nil for none
 	outer      *standing // of the limit that binds in the gates outside this one, if there are any
 }
 
@@ -316,7 +338,7 @@ func (p *plate) write(h http.Header, page *page, values []string, standings []st
 		s = s.integer(fieldRetryAfter, retryAfter(standings))
 	}
 	if set.has(Draft8) {
-		s = s.end(fieldRateLimit, p.appendDraft8(s.text, standings))
+		s = s.end(fieldRateLimit, p.appendDraft8(s.text, standings, page.partition))
 	} else if set.has(Draft7) && mine(fieldRateLimit) {
 		s = s.end(fieldRateLimit, appendDraft7(s.text, quota, single))
 	}
@@ -336,6 +358,8 @@ func (p *plate) write(h http.Header, page *page, values []string, standings []st
 	}
 	s.put(h, values, set.has(Draft8))
 	switch {
+	case set.has(Draft8) && page.partition != nil:
+		h[policyName] = behind(h[policyName], one(string(appendPolicies8(nil, p.policies, page.partition))))
 	case set.has(Draft8):
 		h[policyName] = behind(h[policyName], p.draft8)
 	case set.has(Draft7), set.has(Draft6):

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"net/http"
+	"net/textproto"
 	"strconv"
 	"strings"
 )
@@ -14,14 +15,216 @@ import (
 // uncounted: it gets a 500, or the answer of [FailClosed] or [FailWith].
 var ErrNoAddress = errors.New("httpgate: the request has no client address to count it under: who connected is no IP address, such as a Unix socket (see TrustUnixPeer)")
 
-// keyOf returns the key of a request, and how the client's address was found if it was looked for.
-// Where the key function cannot tell, the key is the address, under its own kind.
-func (g *Gate) keyOf(r *http.Request) (string, Reason, error) {
-	if g.key != nil {
-		if key, err := g.key(r); err == nil && key != "" {
-			return bounded(key), "", nil
+// An identity says who is asking. It gets the gate since the address is the gate's to find: only the
+// gate knows which proxies are believed. The reason is empty if the address was not looked for.
+type identity func(g *Gate, r *http.Request) (string, Reason, error)
+
+// by makes f the gate's identity; what names it in the log. A nil f is the client's address.
+func (g *Gate) by(what string, f identity) { g.identity, g.what, g.identified = f, what, true }
+
+// simply is an identity that has no need of the gate.
+func simply(f func(*http.Request) (string, error)) identity {
+	return func(_ *Gate, r *http.Request) (string, Reason, error) {
+		key, err := f(r)
+		return key, "", err
+	}
+}
+
+// By counts requests by the key that f returns; the default is the client's address. If f returns
+// an empty key or an error, the request counts under the client's address: it is never unlimited,
+// and never in one bucket with everybody. The key is used as it is, so that programs can ask the
+// limiter about it too: give it a kind, as in "user:42", or a user whose name is "ip:203.0.113.7" would
+// spend an address's quota. [Join] makes one key of several parts. A key of more than 512 bytes is
+// stored as its SHA-256.
+func By(f func(*http.Request) (string, error)) Option {
+	return func(g *Gate) {
+		if f == nil {
+			g.reject("By: the key function is nil")
+			return
+		}
+		g.by(whatBy, simply(f))
+	}
+}
+
+const whatBy = "By"
+
+// ByAddress counts requests by the client's address; it is the default. It is there to be a part of
+// [ByAll].
+func ByAddress() Option { return func(g *Gate) { g.by("", nil) } }
+
+// ByEverybody counts all requests together, under one key; by default each address has its own. It is
+// for what a service can take as a whole, and for a limit inside limits of its clients: alone it lets one
+// client use up everybody's quota.
+func ByEverybody() Option {
+	return func(g *Gate) {
+		g.by("", simply(func(*http.Request) (string, error) { return "everybody", nil }))
+	}
+}
+
+// ByHeader counts requests by the value of a header, such as an API key; requests without it count
+// under the client's address. By default it is always the address. Anybody can send any value: put a gate
+// by address around one by a header that nothing has verified. [Secret] keeps the value itself from the
+// store.
+func ByHeader(name string) Option {
+	return func(g *Gate) {
+		if !validFieldName(name) {
+			g.reject("ByHeader %q: allowed is the name of a header, such as X-API-Key", name)
+			return
+		}
+		canonical := textproto.CanonicalMIMEHeaderKey(name)
+		prefix := "header:" + canonical + ":"
+		g.by("the header "+canonical, simply(func(r *http.Request) (string, error) {
+			value := ""
+			if values := r.Header[canonical]; len(values) > 0 {
+				value = trim(values[0])
+			}
+			if canonical == "Host" { // net/http keeps it elsewhere
+				value = strings.ToLower(r.Host)
+			}
+			if value == "" {
+				return "", nil
+			}
+			return prefix + value, nil
+		}))
+	}
+}
+
+// ByCookie counts requests by the value of a cookie; requests without it count under the client's
+// address. By default it is always the address. What is said of [ByHeader] is true of cookies.
+func ByCookie(name string) Option {
+	return func(g *Gate) {
+		if !validFieldName(name) {
+			g.reject("ByCookie %q: allowed is the name of a cookie, such as session", name)
+			return
+		}
+		prefix := "cookie:" + name + ":"
+		g.by("the cookie "+name, simply(func(r *http.Request) (string, error) {
+			cookie, err := r.Cookie(name)
+			if err != nil || cookie.Value == "" {
+				return "", err
+			}
+			return prefix + cookie.Value, nil
+		}))
+	}
+}
+
+// ByClaim counts requests by what f says of them once they are verified, such as the subject of a
+// token that an outer handler has checked and put in the context; requests of which f says nothing
+// count under the client's address. By default it is always the address. The name tells claims apart: it is 1 to 128
+// characters that a header's name may have. f must not believe what it has not verified.
+func ByClaim(name string, f func(*http.Request) (string, bool)) Option {
+	return func(g *Gate) {
+		if !validFieldName(name) {
+			g.reject("ByClaim %q: allowed is a name such as sub, 1 to 128 characters of a header's name", name)
+			return
+		}
+		if f == nil {
+			g.reject("ByClaim %q: the function is nil", name)
+			return
+		}
+		prefix := "claim:" + name + ":"
+		g.by("the claim "+name, simply(func(r *http.Request) (string, error) {
+			value, ok := f(r)
+			if !ok || value == "" {
+				return "", nil
+			}
+			return prefix + value, nil
+		}))
+	}
+}
+
+// ByAll counts requests by several options together, such as route and address, or tenant and user:
+// every combination has a budget of its own. By default it is the address alone. The parts are joined as [Join] does, so no
+// two combinations meet. A part that cannot be told is the client's address.
+func ByAll(options ...Option) Option {
+	return func(g *Gate) {
+		if len(options) < 2 || len(options) > maxParts {
+			g.reject("ByAll of %d options: allowed are 2 to %d", len(options), maxParts)
+			return
+		}
+		var parts []identity
+		for i, option := range options {
+			var part Gate
+			if option != nil {
+				option(&part)
+			}
+			if part.invalid != nil && g.invalid == nil {
+				g.invalid = part.invalid
+			}
+			if !part.identified && part.invalid == nil {
+				g.reject("ByAll: option %d says nothing of who is asking: allowed are By, ByAddress, ByHeader, ByRoute and their like", i+1)
+			}
+			parts = append(parts, part.identity)
+		}
+		g.by("", func(g *Gate, r *http.Request) (string, Reason, error) { return g.together(r, parts) })
+	}
+}
+
+// maxParts is the largest number of parts that ByAll joins.
+const maxParts = 8
+
+// together joins the keys of several identities.
+func (g *Gate) together(r *http.Request, parts []identity) (string, Reason, error) {
+	var keys [maxParts]string
+	var reason Reason
+	for i, part := range parts {
+		key, why, err := g.who(r, part)
+		if err != nil {
+			return "", why, err
+		}
+		keys[i] = key
+		if why != "" {
+			reason = why
 		}
 	}
+	return Join(keys[:len(parts)]...), reason, nil
+}
+
+// Secret keeps identities from the store: every key but the address alone stands as its HMAC-SHA-256
+// (RFC 2104) under secret, so whoever reads the store or a dump of it finds no API key and no cookie, and
+// cannot try out guesses. By default keys are stored as they are. The secret is at least 32 bytes, the same in every
+// process that shares a store, and belongs to the deployment; with another one every key starts afresh.
+// [Gate.KeyOf] tells what a request counts under.
+func Secret(secret []byte) Option {
+	return func(g *Gate) { g.secret = g.digest("Secret", secret) }
+}
+
+// KeyOf returns the key under which the gate counts a request, as the limiter and the store have it: for
+// Peek and Reset, where a key is more than a name. The error is [ErrNoAddress].
+func (g *Gate) KeyOf(r *http.Request) (string, error) {
+	key, _, err := g.keyOf(r)
+	return key, err
+}
+
+// keyOf returns the key of a request as it is stored, and how the client's address was found if it
+// was looked for.
+func (g *Gate) keyOf(r *http.Request) (string, Reason, error) {
+	if g.identity == nil {
+		return g.addressKey(r)
+	}
+	key, reason, err := g.identity(g, r)
+	if err != nil || key == "" {
+		return g.addressKey(r)
+	}
+	if g.secret != nil {
+		sum := g.secret.sum(key)
+		return "hmac:" + hex.EncodeToString(sum[:]), reason, nil
+	}
+	return bounded(key), reason, nil
+}
+
+// who returns the key of one identity. Where that cannot tell, the key is the address, under its own
+// kind.
+func (g *Gate) who(r *http.Request, id identity) (string, Reason, error) {
+	if id != nil {
+		if key, reason, err := id(g, r); err == nil && key != "" {
+			return key, reason, nil
+		}
+	}
+	return g.addressKey(r)
+}
+
+func (g *Gate) addressKey(r *http.Request) (string, Reason, error) {
 	if addr, text, ok := ipv4Peer(r.RemoteAddr); ok && g.addresses.header == "" {
 		g.note(r, addr, ReasonPeer)
 		return "ip:" + text, ReasonPeer, nil

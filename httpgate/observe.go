@@ -10,7 +10,8 @@ import (
 	"github.com/slidegate/slidegate"
 )
 
-// An Event is one request as an observer sees it. It has a Decision or an Err.
+// An Event is one request as an observer sees it. It has a Decision or an Err, and that of a request
+// on a [Deny] list is [ErrForbidden], without a key.
 type Event struct {
 	Decision *slidegate.Decision // nil if it could not be decided; a copy
 	Key      string              // who was counted; keys are people: mind where it is written
@@ -51,10 +52,13 @@ func (g *Gate) IgnoredHeaders() uint64 { return g.quiet.ignoredHeaders.Load() }
 func (g *Gate) note(r *http.Request, addr netip.Addr, reason Reason) {
 	switch reason {
 	case ReasonMalformed, ReasonTooFewHops:
-		g.quiet.unreadable(g.logger, g.addresses.header, reason)
-	case ReasonPeer:
-		if (addr.IsPrivate() || addr.IsLoopback()) && (r.Header["X-Forwarded-For"] != nil || r.Header["Forwarded"] != nil || r.Header["X-Real-Ip"] != nil) {
-			g.quiet.ignored(g.logger)
+		if g.quiet.isTime() {
+			g.say(unreadableHeader, "header", g.addresses.header, "reason", string(reason))
+		}
+	case ReasonPeer, ReasonPeerUntrusted:
+		if (addr.IsPrivate() || addr.IsLoopback()) && forwarded(r.Header) != "" {
+			g.quiet.ignoredHeaders.Add(1)
+			g.warn(untrustedProxy)
 		}
 	}
 }
@@ -64,7 +68,8 @@ type quiet struct {
 	down           outage // the store
 	lost           outage // requests without an address; that ends with the program
 	ignoredHeaders atomic.Uint64
-	warned         atomic.Int64 // when a header was last complained of, in Unix seconds
+	complained     atomic.Int64 // when a header was last complained of, in Unix seconds
+	warned         [warningCount]atomic.Bool
 }
 
 // An outage is over when nothing failed for a while, so a store that fails now and then is told of
@@ -93,15 +98,9 @@ func (q *quiet) recovered(l *slog.Logger) {
 	}
 }
 
-func (q *quiet) ignored(l *slog.Logger) {
-	if q.ignoredHeaders.Add(1) == 1 {
-		l.Warn("httpgate: a request from a private address has a forwarding header that is not believed; if that is a proxy, all its clients count as one: name it (TrustProxies, --trusted-proxies)")
-	}
-}
-
-func (q *quiet) unreadable(l *slog.Logger, header string, reason Reason) {
+// isTime tells, once a minute at most, that a header may be complained of.
+func (q *quiet) isTime() bool {
 	now := time.Now().Unix()
-	if last := q.warned.Load(); now-last >= 60 && q.warned.CompareAndSwap(last, now) {
-		l.Warn("httpgate: a trusted proxy's header could not be used", "header", header, "reason", string(reason))
-	}
+	last := q.complained.Load()
+	return now-last >= 60 && q.complained.CompareAndSwap(last, now)
 }

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/netip"
 	"net/textproto"
-	"strings"
 
 	"github.com/slidegate/slidegate"
 )
@@ -23,68 +22,6 @@ func invalidf(format string, args ...any) error {
 func (g *Gate) reject(format string, args ...any) {
 	if g.invalid == nil {
 		g.invalid = invalidf(format, args...)
-	}
-}
-
-// By counts requests by the key that f returns; the default is the client's address. If f returns
-// an empty key or an error, the request counts under the client's address: it is never unlimited,
-// and never in one bucket with everybody. The key is used as it is, so that programs can ask the
-// limiter about it too: give it a kind, as in "user:42", or a user whose name is "ip:203.0.113.7" would
-// spend an address's quota. [Join] makes one key of several parts. A key of more than 512 bytes is
-// stored as its SHA-256.
-func By(f func(*http.Request) (string, error)) Option {
-	return func(g *Gate) {
-		if f == nil {
-			g.reject("By: the key function is nil")
-			return
-		}
-		g.key = f
-	}
-}
-
-// ByHeader counts requests by the value of a header, such as an API key; requests without it count
-// under the client's address. By default it is always the address. Anybody can send any value: put a gate
-// by address around one by a header that nothing has verified.
-func ByHeader(name string) Option {
-	return func(g *Gate) {
-		if !validFieldName(name) {
-			g.reject("ByHeader %q: allowed is the name of a header, such as X-API-Key", name)
-			return
-		}
-		canonical := textproto.CanonicalMIMEHeaderKey(name)
-		prefix := "header:" + canonical + ":"
-		g.key = func(r *http.Request) (string, error) {
-			value := ""
-			if values := r.Header[canonical]; len(values) > 0 {
-				value = trim(values[0])
-			}
-			if canonical == "Host" { // net/http keeps it elsewhere
-				value = strings.ToLower(r.Host)
-			}
-			if value == "" {
-				return "", nil
-			}
-			return prefix + value, nil
-		}
-	}
-}
-
-// ByCookie counts requests by the value of a cookie; requests without it count under the client's
-// address. By default it is always the address. What is said of [ByHeader] is true of cookies.
-func ByCookie(name string) Option {
-	return func(g *Gate) {
-		if !validFieldName(name) {
-			g.reject("ByCookie %q: allowed is the name of a cookie, such as session", name)
-			return
-		}
-		prefix := "cookie:" + name + ":"
-		g.key = func(r *http.Request) (string, error) {
-			cookie, err := r.Cookie(name)
-			if err != nil || cookie.Value == "" {
-				return "", err
-			}
-			return prefix + cookie.Value, nil
-		}
 	}
 }
 
@@ -127,9 +64,9 @@ func Choose(f func(*http.Request) *slidegate.Limiter) Option {
 }
 
 // OnDeny answers refused requests; the default is status 429 with a problem+json body that names the
-// limits that refused, or a line of plain text to clients that do not accept JSON. The fields are
-// set when h runs, and the decision is in the request's context: see [FromContext]. If h names no
-// status, it is 429.
+// limits that refused, or a line of plain text to clients that do not accept JSON. The fields and
+// Cache-Control: no-store are set when h runs, and the decision is in the request's context: see
+// [FromContext]. If h names no status, it is 429.
 func OnDeny(h http.Handler) Option {
 	return func(g *Gate) {
 		if h == nil {
@@ -149,8 +86,25 @@ func DenyWith(status int, body any) Option {
 	}
 }
 
-// FailOpen lets requests pass that could not be decided; it is the default. They carry no fields.
-func FailOpen() Option { return func(g *Gate) { g.closed = nil } }
+// DenyAs makes f say which problem a refusal is, with the names of the limits that refused; the default
+// is [QuotaExceeded]. [ReducedCapacity] and [AbnormalUsage] are the other types of the draft. The status is the
+// problem's, unless [DenyWith] comes after it. f is called once for each set of limits.
+func DenyAs(f func(violated ...string) Problem) Option {
+	return func(g *Gate) {
+		if f == nil {
+			g.reject("DenyAs: the function is nil")
+			return
+		}
+		if status := f().Status; status < 400 || status > 599 {
+			g.reject("DenyAs: a problem of status %d: allowed is 400 to 599", status)
+		}
+		g.deny, g.body, g.problem, g.status = nil, nil, f, 0
+	}
+}
+
+// FailOpen lets requests pass that could not be decided; it is the default. They carry no fields. To
+// say so keeps the gate from warning of the first one.
+func FailOpen() Option { return func(g *Gate) { g.closed, g.open = nil, true } }
 
 // FailClosed refuses requests that could not be decided, with status 503 and no fields; the default
 // is to let them pass.
@@ -206,7 +160,7 @@ func OnStoreError(f func(error)) Option {
 		return func(g *Gate) { g.reject("OnStoreError: the function is nil") }
 	}
 	return Observe(func(e *Event) {
-		if e.Err != nil && !e.Canceled && !errors.Is(e.Err, ErrNoAddress) {
+		if e.Err != nil && !e.Canceled && !errors.Is(e.Err, ErrNoAddress) && !errors.Is(e.Err, ErrForbidden) {
 			f(e.Err)
 		}
 	})
@@ -230,7 +184,32 @@ func Headers(set ...Format) Option {
 
 // RetryAfter sends Retry-After on refusals also where [Headers] chose no format; by default it goes
 // with the formats.
-func RetryAfter() Option { return func(g *Gate) { g.retryAfter = true } }
+func RetryAfter() Option { return func(g *Gate) { g.retryAfter, g.retrySwitched = true, true } }
+
+// NoRetryAfter sends no Retry-After, whatever [Headers] chose; by default it goes with the formats.
+func NoRetryAfter() Option { return func(g *Gate) { g.retryAfter, g.retrySwitched = false, true } }
+
+// Jitter makes the waits that refusals tell longer by up to percent of each, 1 to 100, at random and in
+// whole seconds, so that clients that were refused together do not come back together; by default they are told the
+// wait as it is. Retry-After and the t, or reset, of limits that refuse grow together and never shrink; a
+// wait too short for a whole second of it stays. What the limiter decides stays as it is, and so does the Decision.
+func Jitter(percent int) Option {
+	return func(g *Gate) {
+		if percent < 1 || percent > 100 {
+			g.reject("Jitter %d: allowed is 1 to 100 percent", percent)
+			return
+		}
+		g.jitter = int64(percent)
+	}
+}
+
+// PartitionKeys sends pk in RateLimit and RateLimit-Policy of [Draft8], which says that the quota is of one
+// partition, such as one client, and tells partitions apart; by default it is not sent. It is the first 12 bytes of the HMAC-SHA-256
+// (RFC 2104) of the key under secret, which is at least 32 bytes and belongs to the deployment: a hash without a
+// secret would give an IPv4 address away to whoever tries them all.
+func PartitionKeys(secret []byte) Option {
+	return func(g *Gate) { g.partition = g.digest("PartitionKeys", secret) }
+}
 
 // TrustProxies names the proxies whose forwarding header is believed, as CIDRs or addresses; by
 // default none is, and the client is who connects. The header is X-Forwarded-For unless
@@ -323,15 +302,16 @@ func Observe(f func(*Event)) Option {
 	}
 }
 
-// Logger is told when the store fails and when nothing has failed for ten seconds, once each, and of
-// headers that cannot be used, at most once a minute; by default nothing is logged. Keys never are.
+// Logger is told when the store fails and when nothing has failed for ten seconds, once each, of
+// headers that cannot be used, at most once a minute, and of misuse that the gate notices, once each, with
+// the name of its page in docs/warnings; by default nothing is logged. Keys never are.
 func Logger(l *slog.Logger) Option {
 	return func(g *Gate) {
 		if l == nil {
 			g.reject("Logger: the logger is nil: leave the option out to log nothing")
 			return
 		}
-		g.logger = l
+		g.logger, g.sample = l, new(sample)
 	}
 }
 
@@ -355,7 +335,9 @@ func (g *Gate) apply(options []Option) error {
 	if g.invalid != nil {
 		return g.invalid
 	}
-	g.retryAfter = g.retryAfter || g.formats != 0
+	if !g.retrySwitched {
+		g.retryAfter = g.formats != 0
+	}
 	return g.addresses.complete()
 }
 

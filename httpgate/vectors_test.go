@@ -168,6 +168,7 @@ func fields(t *testing.T, v vector) {
 		t.Fatal(err)
 	}
 	var policies []policy
+	var partition []byte
 	var standings []standing
 	for _, p := range in.Policies {
 		window, err1 := slidegate.ParseDuration(p.Window)
@@ -178,7 +179,7 @@ func fields(t *testing.T, v vector) {
 		one := newPolicy(slidegate.Per(window, p.Quota).Named(p.Name))
 		one.unit = p.Unit
 		if p.PK != "" {
-			if one.partKey, err = base64.StdEncoding.DecodeString(p.PK); err != nil {
+			if partition, err = base64.StdEncoding.DecodeString(p.PK); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -186,7 +187,7 @@ func fields(t *testing.T, v vector) {
 		standings = append(standings, standing{clamp(p.Remaining), reset, p.Violated})
 	}
 	h := http.Header{}
-	newPlate(policies).write(h, &page{formats: 1 << format, now: in.Now * 1000}, nil, standings)
+	newPlate(policies).write(h, &page{formats: 1 << format, now: in.Now * 1000, partition: partition}, nil, standings)
 	got := map[string]string{}
 	for name, values := range h {
 		got[name] = strings.Join(values, ", ")
