@@ -32,10 +32,11 @@ func Exempt(entries ...string) Option {
 	return func(g *Gate) { g.list("Exempt", exempt, entries) }
 }
 
-// Deny refuses requests that an entry describes, with status 403 and no fields, and no store is asked; by
-// default none is refused. [ForbidWith] changes the answer. Observers are told, with [ErrForbidden]. Entries are those of [Exempt], and what is said
-// there of several is true here, with one difference: a denied path is denied in every spelling that a
-// router could take for it, in either case, cleaned, and with a slash at the end.
+// Deny refuses requests that an entry describes, with status 403 and no fields, and no store is
+// asked; by default none is refused. [ForbidWith] changes the answer. Observers are told, with
+// [ErrForbidden]. Entries are those of [Exempt], and what is said there of several is true here, with
+// one difference: a denied path is denied in every spelling that a router could take for it, in
+// either case, cleaned, and with a slash at the end.
 func Deny(entries ...string) Option {
 	return func(g *Gate) { g.list("Deny", forbidden, entries) }
 }

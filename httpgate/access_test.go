@@ -94,7 +94,8 @@ func TestListsSeeTheClient(t *testing.T) {
 	}
 }
 
-// TestAllowListOnly: everybody is denied but the networks that are exempt, and who has no address is not let in.
+// TestAllowListOnly: everybody is denied but the networks that are exempt, and who has no address is
+// not let in.
 func TestAllowListOnly(t *testing.T) {
 	s := newSite(t, limits(slidegate.PerMinute(1)), httpgate.Deny("0.0.0.0/0", "::/0"), httpgate.Exempt("192.0.2.0/24"))
 	s.want(200, "192.0.2.1:1")

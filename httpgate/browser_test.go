@@ -77,8 +77,8 @@ func (s *script) put() string {
 	return strings.TrimSpace(fmt.Sprint(resp.StatusCode, " ", seen))
 }
 
-// TestScriptsOfAnotherOrigin: preflights cost nothing wherever CORS stands, and with CORS outside a script sees that it is
-// refused and for how long.
+// TestScriptsOfAnotherOrigin: preflights cost nothing wherever CORS stands, and with CORS outside a
+// script sees that it is refused and for how long.
 func TestScriptsOfAnotherOrigin(t *testing.T) {
 	outside := func(gate func(http.Handler) http.Handler) http.Handler { return cors(gate(hello)) }
 	inside := func(gate func(http.Handler) http.Handler) http.Handler { return gate(cors(hello)) }

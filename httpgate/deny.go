@@ -46,8 +46,8 @@ func (a *answer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// notStored keeps an answer out of caches, with what an outer handler may have said of the resource: it is not
-// what was asked for, so nothing of that validates it.
+// notStored keeps an answer out of caches, with what an outer handler may have said of the resource:
+// it is not what was asked for, so nothing of that validates it.
 func notStored(h http.Header) {
 	h["Cache-Control"] = noStore
 	delete(h, "Etag")

@@ -7,8 +7,9 @@
 //
 // # What a request meets
 //
-// A gate asks whether to skip the request, which limiter is its plan, what it costs and who is
-// asking, and then the limiter. An admitted request runs the next handler, once, with the decision
+// A gate looks whether the request is on one of its lists ([Deny], [Exempt]), whether it is a CORS
+// preflight or to be skipped, which limiter is its plan, what it costs and who is asking, and then asks
+// the limiter. An admitted request runs the next handler, once, with the decision
 // in its context ([FromContext]). A refused one is answered with status 429, a Retry-After that is
 // true, and a body of application/problem+json or plain text, whichever the client accepts. A request
 // that could not be decided runs the next handler, unless the gate fails closed: then it is a 503.
@@ -18,8 +19,10 @@
 // handler runs and the ResponseWriter is not wrapped, so flushing, hijacking and HTTP/2 are as they
 // were. Values that are the same for every response are shared between responses: code that changes
 // a header field in place, rather than through Set or Add, must not do so with these. Browsers
-// show the fields to scripts of another origin only if the CORS layer lists them in
-// Access-Control-Expose-Headers.
+// show the fields to scripts of another origin, and the status of a refusal, only if a CORS layer outside
+// the gate lists them, as in the example of [Gate.Wrap]:
+//
+//	Access-Control-Expose-Headers: RateLimit, RateLimit-Policy, Retry-After
 //
 // # Who is asking
 //
@@ -29,13 +32,25 @@
 // never further to its beginning, which anybody can write, than the first address that is not a
 // proxy's. An IPv4 address counts by itself, an IPv6 address by its network of 56 bits ([IPv6Prefix]).
 //
-// Keys of [ByHeader] and [ByCookie] and of addresses carry their kind, so none can spend the quota of
-// another. A request whose key cannot be told counts under its address. One without any address,
-// through a Unix socket, is never let through uncounted: see [ErrNoAddress].
+// Keys of [ByHeader], [ByCookie], [ByClaim], [ByRoute] and of addresses carry their kind, so none can
+// spend the quota of another, and [ByAll] joins several so that no two combinations meet. A request whose
+// key cannot be told counts under its address. One without any address, through a Unix socket, is never
+// let through uncounted: see [ErrNoAddress]. [Secret] keeps API keys and cookies from the store.
 //
 // # Where to put it
 //
-// Put a gate that counts by route behind the router, where a request has found its handler: there
-// no spelling of a path has a bucket of its own. Put a gate that counts by a verified identity
-// behind what verifies it, and one by address around that.
+// Count by route with [ByRoute], or put the gate behind the router, where a request has found its
+// handler: either way no spelling of a path has a bucket of its own. Put a gate that counts by a verified
+// identity behind what verifies it, and one by address around that:
+//
+//	byAddress.Wrap(authenticate(byUser.Wrap(mux)))
+//
+// An identity that nothing verifies, such as a header's value, can be made up for every request. With the
+// outer limit that buys nothing; what the outer gate admitted and the inner refused stays charged.
+//
+// # Misuse
+//
+// What a gate can see of its own misuse it tells its [Logger] once, with the address of a page in
+// docs/warnings: a forwarding header though no proxy is trusted, all clients under one key, a key that
+// never comes, a limiter applied twice, requests that pass while the store is away.
 package httpgate

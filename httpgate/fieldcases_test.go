@@ -11,8 +11,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
-	"path"
 	"regexp"
 	"strings"
 	"sync"
@@ -416,28 +414,36 @@ func chargedOnce(t *testing.T) {
 	}
 }
 
-// spellingsOfOnePath puts the gate behind the router, where a request has found its handler, so no
-// spelling of a path can find a bucket of its own.
+// spellingsOfOnePath puts the gate behind the router, where a request has found its handler, and
+// around it with the routes as keys: no spelling of a path can find a bucket of its own.
 func spellingsOfOnePath(t *testing.T) {
-	ran := 0
-	mux := http.NewServeMux()
-	mux.Handle("POST /lang", httpgate.PerIP(slidegate.PerMinute(3))(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { ran++ })))
-	post := func(target string) int {
-		w := httptest.NewRecorder()
-		mux.ServeHTTP(w, request("POST", target, ""))
-		return w.Code
-	}
-	for range 3 {
-		if code := post("/lang"); code != 200 {
-			t.Errorf("got %d", code)
+	for _, around := range []bool{false, true} {
+		ran := 0
+		mux := http.NewServeMux()
+		handler, site := http.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { ran++ })), http.Handler(mux)
+		if around {
+			site = httpgate.PerIP(slidegate.PerMinute(3), httpgate.ByRoute(mux))(mux)
+		} else {
+			handler = httpgate.PerIP(slidegate.PerMinute(3))(handler)
 		}
-	}
-	for _, target := range []string{"/LANG", "/lang/", "//lang", "/./lang", "/l%61ng", "/lang?x=1"} {
-		if code := post(target); code == 200 {
-			t.Errorf("%s got %d", target, code)
+		mux.Handle("POST /lang", handler)
+		post := func(target string) int {
+			w := httptest.NewRecorder()
+			site.ServeHTTP(w, request("POST", target, ""))
+			return w.Code
 		}
+		for range 3 {
+			if code := post("/lang"); code != 200 {
+				t.Errorf("got %d", code)
+			}
+		}
+		for _, target := range []string{"/LANG", "/lang/", "//lang", "/./lang", "/l%61ng", "/lang?x=1"} {
+			if code := post(target); code == 200 {
+				t.Errorf("%s got %d", target, code)
+			}
+		}
+		expect(t, "the handler ran", fmt.Sprint(ran), "3")
 	}
-	expect(t, "the handler ran", fmt.Sprint(ran), "3")
 }
 
 func consumerOverRoutes(t *testing.T) {
@@ -610,9 +616,7 @@ func decisionForTheHandler(t *testing.T) {
 }
 
 func preflights(t *testing.T) {
-	s := newSite(t, limits(slidegate.PerMinute(2)), httpgate.Skip(func(r *http.Request) bool {
-		return r.Method == http.MethodOptions && r.Header.Get("Origin") != "" && r.Header.Get("Access-Control-Request-Method") != ""
-	}))
+	s := newSite(t, limits(slidegate.PerMinute(2)))
 	for _, want := range []int{200, 200, 429, 429} {
 		if w := s.do(request("OPTIONS", "/", "", "Origin", "https://example.com", "Access-Control-Request-Method", "GET")); w.Code != 200 || w.Header().Get("RateLimit") != "" {
 			t.Errorf("preflight got %d %v", w.Code, w.Header())
@@ -735,23 +739,8 @@ func refusalsProlongNothing(t *testing.T) {
 	s.want(200, "")
 }
 
-// allow chooses no limit for the networks that are allowed.
 func allowedNetworks(t *testing.T) {
-	addresses, err := httpgate.NewAddresses()
-	if err != nil {
-		t.Fatal(err)
-	}
-	allowed := []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("2001:db8:5::/48")}
-	unlimited := slidegate.Unlimited()
-	s := newSite(t, limits(slidegate.PerMinute(1)), httpgate.Choose(func(r *http.Request) *slidegate.Limiter {
-		addr, _ := addresses.Find(r)
-		for _, p := range allowed {
-			if p.Contains(addr) {
-				return unlimited
-			}
-		}
-		return nil
-	}))
+	s := newSite(t, limits(slidegate.PerMinute(1)), httpgate.Exempt("192.0.2.0/24", "2001:db8:5::/48"))
 	for _, peer := range []string{"192.0.2.9:1", "[::ffff:192.0.2.9]:1", "[2001:db8:5::7]:1"} {
 		expect(t, peer, s.codes(5, peer), "200 200 200 200 200")
 	}
@@ -760,10 +749,7 @@ func allowedNetworks(t *testing.T) {
 }
 
 func exemptPaths(t *testing.T) {
-	exempt := map[string]bool{"/healthz": true, "/readyz": true}
-	s := newSite(t, limits(slidegate.PerMinute(3)), httpgate.Skip(func(r *http.Request) bool {
-		return exempt[r.URL.Path] && path.Clean(r.URL.Path) == r.URL.Path
-	}))
+	s := newSite(t, limits(slidegate.PerMinute(3)), httpgate.Exempt("/healthz", "/readyz"))
 	for range 100 {
 		if w := s.do(request("GET", "/healthz", "")); w.Code != 200 {
 			t.Errorf("a probe got %d", w.Code)
@@ -777,20 +763,8 @@ func exemptPaths(t *testing.T) {
 	}
 }
 
-// blockedNetworks lets the most specific network win: the one that is looked for first.
 func blockedNetworks(t *testing.T) {
-	addresses, _ := httpgate.NewAddresses()
-	blocked, unlimited := slidegate.Blocked(), slidegate.Unlimited()
-	s := newSite(t, limits(slidegate.PerMinute(1)), httpgate.DenyWith(403, nil), httpgate.Choose(func(r *http.Request) *slidegate.Limiter {
-		addr, _ := addresses.Find(r)
-		switch {
-		case netip.MustParsePrefix("203.0.113.7/32").Contains(addr):
-			return unlimited
-		case netip.MustParsePrefix("203.0.113.0/24").Contains(addr):
-			return blocked
-		}
-		return nil
-	}))
+	s := newSite(t, limits(slidegate.PerMinute(1)), httpgate.Deny("203.0.113.0/24"), httpgate.Exempt("203.0.113.7/32"))
 	w := s.want(403, "203.0.113.8:1")
 	expect(t, "fields", w.Header().Get("RateLimit")+w.Header().Get("Retry-After"), "")
 	s.want(200, "203.0.113.7:1")

@@ -137,8 +137,8 @@ func passageOf(ctx context.Context) *passage {
 }
 
 // FromContext returns the decision on the request whose context it is, in the next handler and in
-// [OnDeny]; of several gates, that of the nearest that decided. There is none on a request that was skipped or
-// could not be decided. It may be kept, and given to Refund as it is.
+// [OnDeny]; of several gates, that of the nearest that decided. There is none on a request that was
+// skipped or could not be decided. It may be kept, and given to Refund as it is.
 func FromContext(ctx context.Context) (*slidegate.Decision, bool) {
 	p := passageOf(ctx)
 	if p == nil || !p.decided {

@@ -157,8 +157,8 @@ func (s standing) binds(other standing) bool {
 	return s.wait > other.wait
 }
 
-// lengthen makes the waits of limits that refuse longer, each by the same part of percent of it: at is from
-// 0 to 1, without 1. Whole seconds are added, so that all fields of a response still agree.
+// lengthen makes the waits of limits that refuse longer, each by the same part of percent of it: at
+// is from 0 to 1, without 1. Whole seconds are added, so that all fields of a response still agree.
 func lengthen(standings []standing, percent int64, at float64) {
 	for i := range standings {
 		if s := &standings[i]; s.refuses {

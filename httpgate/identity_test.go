@@ -77,7 +77,8 @@ func TestRouteOfEverySpelling(t *testing.T) {
 	}
 }
 
-// TestNoSpellingEscapesTheRoute over a real socket: the handler runs as often as its limit says, whatever is sent.
+// TestNoSpellingEscapesTheRoute over a real socket: the handler runs as often as its limit says,
+// whatever is sent.
 func TestNoSpellingEscapesTheRoute(t *testing.T) {
 	for name, build := range map[string]func(http.Handler) http.Handler{
 		"around the mux": func(handler http.Handler) http.Handler {
@@ -166,8 +167,8 @@ func TestPartsNeverCollide(t *testing.T) {
 	}
 }
 
-// TestJoinedAddressIsTheGates: behind the proxies that it trusts, by the prefix that it was given, wherever those
-// options stand, and the event says how it was found.
+// TestJoinedAddressIsTheGates: behind the proxies that it trusts, by the prefix that it was given,
+// wherever those options stand, and the event says how it was found.
 func TestJoinedAddressIsTheGates(t *testing.T) {
 	var got httpgate.Event
 	s := newSite(t, limits(slidegate.PerMinute(9)), httpgate.ByAll(httpgate.ByMethod(), httpgate.ByAddress()),
@@ -182,8 +183,8 @@ var (
 	another = bytes.Repeat([]byte("fedcba9876543210"), 2)
 )
 
-// TestSecretKeepsKeysFromTheStore: not an API key, nor a cookie, nor one in a joined key is stored, and each still
-// has its own budget. An address alone stays readable.
+// TestSecretKeepsKeysFromTheStore: not an API key, nor a cookie, nor one in a joined key is stored,
+// and each still has its own budget. An address alone stays readable.
 func TestSecretKeepsKeysFromTheStore(t *testing.T) {
 	var keys []string
 	look := httpgate.Observe(func(e *httpgate.Event) { keys = append(keys, e.Key) })
@@ -221,8 +222,8 @@ func TestSecretIsCopied(t *testing.T) {
 	}
 }
 
-// TestMadeUpIdentitiesBuyNothing where a gate by address stands around the one by an unverified header: the
-// address is held to its limit, however many keys it makes up.
+// TestMadeUpIdentitiesBuyNothing where a gate by address stands around the one by an unverified
+// header: the address is held to its limit, however many keys it makes up.
 func TestMadeUpIdentitiesBuyNothing(t *testing.T) {
 	store := atTheEpoch()
 	byAddress := httpgate.MustNew(slidegate.MustNew(store, slidegate.PerMinute(5).Named("address")))

@@ -110,8 +110,9 @@ func ByCookie(name string) Option {
 
 // ByClaim counts requests by what f says of them once they are verified, such as the subject of a
 // token that an outer handler has checked and put in the context; requests of which f says nothing
-// count under the client's address. By default it is always the address. The name tells claims apart: it is 1 to 128
-// characters that a header's name may have. f must not believe what it has not verified.
+// count under the client's address. By default it is always the address. The name tells claims apart:
+// it is 1 to 128 characters that a header's name may have. f must not believe what it has not
+// verified.
 func ByClaim(name string, f func(*http.Request) (string, bool)) Option {
 	return func(g *Gate) {
 		if !validFieldName(name) {
@@ -134,8 +135,8 @@ func ByClaim(name string, f func(*http.Request) (string, bool)) Option {
 }
 
 // ByAll counts requests by several options together, such as route and address, or tenant and user:
-// every combination has a budget of its own. By default it is the address alone. The parts are joined as [Join] does, so no
-// two combinations meet. A part that cannot be told is the client's address.
+// every combination has a budget of its own. By default it is the address alone. The parts are joined
+// as [Join] does, so no two combinations meet. A part that cannot be told is the client's address.
 func ByAll(options ...Option) Option {
 	return func(g *Gate) {
 		if len(options) < 2 || len(options) > maxParts {
@@ -181,10 +182,10 @@ func (g *Gate) together(r *http.Request, parts []identity) (string, Reason, erro
 }
 
 // Secret keeps identities from the store: every key but the address alone stands as its HMAC-SHA-256
-// (RFC 2104) under secret, so whoever reads the store or a dump of it finds no API key and no cookie, and
-// cannot try out guesses. By default keys are stored as they are. The secret is at least 32 bytes, the same in every
-// process that shares a store, and belongs to the deployment; with another one every key starts afresh.
-// [Gate.KeyOf] tells what a request counts under.
+// (RFC 2104) under secret, so whoever reads the store or a dump of it finds no API key and no cookie,
+// and cannot try out guesses. By default keys are stored as they are. The secret is at least 32
+// bytes, the same in every process that shares a store, and belongs to the deployment; with another
+// one every key starts afresh. [Gate.KeyOf] tells what a request counts under.
 func Secret(secret []byte) Option {
 	return func(g *Gate) { g.secret = g.digest("Secret", secret) }
 }

@@ -50,9 +50,9 @@ func Skip(f func(*http.Request) bool) Option {
 }
 
 // Choose makes f choose the limiter of a request, such as that of a customer's plan; nil means the
-// gate's own. By default it is always the gate's own. [slidegate.Unlimited] and [slidegate.Blocked] may be
-// chosen. Plans share their history where limits have the same name, so name them. Make each plan once: the
-// gate remembers the first 4,096 limiters it meets, with what it sends for them.
+// gate's own. By default it is always the gate's own. [slidegate.Unlimited] and [slidegate.Blocked]
+// may be chosen. Plans share their history where limits have the same name, so name them. Make each
+// plan once: the gate remembers the first 4,096 limiters it meets, with what it sends for them.
 func Choose(f func(*http.Request) *slidegate.Limiter) Option {
 	return func(g *Gate) {
 		if f == nil {
@@ -86,9 +86,10 @@ func DenyWith(status int, body any) Option {
 	}
 }
 
-// DenyAs makes f say which problem a refusal is, with the names of the limits that refused; the default
-// is [QuotaExceeded]. [ReducedCapacity] and [AbnormalUsage] are the other types of the draft. The status is the
-// problem's, unless [DenyWith] comes after it. f is called once for each set of limits.
+// DenyAs makes f say which problem a refusal is, with the names of the limits that refused; the
+// default is [QuotaExceeded]. [ReducedCapacity] and [AbnormalUsage] are the other types of the draft.
+// The status is the problem's, unless [DenyWith] comes after it. f is called once for each set of
+// limits.
 func DenyAs(f func(violated ...string) Problem) Option {
 	return func(g *Gate) {
 		if f == nil {
@@ -189,10 +190,11 @@ func RetryAfter() Option { return func(g *Gate) { g.retryAfter, g.retrySwitched 
 // NoRetryAfter sends no Retry-After, whatever [Headers] chose; by default it goes with the formats.
 func NoRetryAfter() Option { return func(g *Gate) { g.retryAfter, g.retrySwitched = false, true } }
 
-// Jitter makes the waits that refusals tell longer by up to percent of each, 1 to 100, at random and in
-// whole seconds, so that clients that were refused together do not come back together; by default they are told the
-// wait as it is. Retry-After and the t, or reset, of limits that refuse grow together and never shrink; a
-// wait too short for a whole second of it stays. What the limiter decides stays as it is, and so does the Decision.
+// Jitter makes the waits that refusals tell longer by up to percent of each, 1 to 100, at random and
+// in whole seconds, so that clients that were refused together do not come back together; by default
+// they are told the wait as it is. Retry-After and the t, or reset, of limits that refuse grow
+// together and never shrink; a wait too short for a whole second of it stays. What the limiter
+// decides stays as it is, and so does the Decision.
 func Jitter(percent int) Option {
 	return func(g *Gate) {
 		if percent < 1 || percent > 100 {
@@ -203,10 +205,11 @@ func Jitter(percent int) Option {
 	}
 }
 
-// PartitionKeys sends pk in RateLimit and RateLimit-Policy of [Draft8], which says that the quota is of one
-// partition, such as one client, and tells partitions apart; by default it is not sent. It is the first 12 bytes of the HMAC-SHA-256
-// (RFC 2104) of the key under secret, which is at least 32 bytes and belongs to the deployment: a hash without a
-// secret would give an IPv4 address away to whoever tries them all.
+// PartitionKeys sends pk in RateLimit and RateLimit-Policy of [Draft8], which says that the quota is
+// of one partition, such as one client, and tells partitions apart; by default it is not sent. It is
+// the first 12 bytes of the HMAC-SHA-256 (RFC 2104) of the key under secret, which is at least 32
+// bytes and belongs to the deployment: a hash without a secret would give an IPv4 address away to
+// whoever tries them all.
 func PartitionKeys(secret []byte) Option {
 	return func(g *Gate) { g.partition = g.digest("PartitionKeys", secret) }
 }
@@ -303,8 +306,8 @@ func Observe(f func(*Event)) Option {
 }
 
 // Logger is told when the store fails and when nothing has failed for ten seconds, once each, of
-// headers that cannot be used, at most once a minute, and of misuse that the gate notices, once each, with
-// the name of its page in docs/warnings; by default nothing is logged. Keys never are.
+// headers that cannot be used, at most once a minute, and of misuse that the gate notices, once each,
+// with the name of its page in docs/warnings; by default nothing is logged. Keys never are.
 func Logger(l *slog.Logger) Option {
 	return func(g *Gate) {
 		if l == nil {

@@ -6,15 +6,17 @@ import (
 )
 
 // ByRoute counts requests by the pattern that matches them in mux, such as "GET /users/{id}", whoever
-// asks; by default it is the client's address, whatever the route. Join them with [ByAll] to give every client a budget on every route.
+// asks; by default it is the client's address, whatever the route. Join them with [ByAll] to give
+// every client a budget on every route.
 //
-// No spelling of a path escapes its route: /a//b, /a/./b, escapes and a missing slash at the end count where
-// mux sends them, and HEAD counts as GET. A pattern without a method is one route for all methods. All
-// requests that match no pattern are one route, "route:".
+// No spelling of a path escapes its route: /a//b, /a/./b, escapes and a missing slash at the end
+// count where mux sends them, and HEAD counts as GET. A pattern without a method is one route for all
+// methods. All requests that match no pattern are one route, "route:".
 //
-// The gate stands around mux, and mux gets the request as the gate has seen it. A gate that stands behind a
-// mux, in a handler registered there, gives nil: then it is the pattern that has matched (r.Pattern), and requests
-// without one count under the client's address. Of nested muxes it is that of mux, or the nearest one outside the gate.
+// The gate stands around mux, and mux gets the request as the gate has seen it. A gate that stands
+// behind a mux, in a handler registered there, gives nil: then it is the pattern that has matched
+// (r.Pattern), and requests without one count under the client's address. Of nested muxes it is that
+// of mux, or the nearest one outside the gate.
 func ByRoute(mux *http.ServeMux) Option {
 	if mux == nil {
 		return func(g *Gate) { g.by("the route", simply(matched)) }
@@ -48,9 +50,9 @@ func asGet(pattern string) string {
 	return pattern
 }
 
-// ByMethod counts requests by their method, whoever asks; by default it is the client's address, whatever the
-// method. HEAD counts as GET, and methods other than the nine of net/http are one, so that none can be made up
-// for a budget of its own. It is there to be a part of [ByAll].
+// ByMethod counts requests by their method, whoever asks; by default it is the client's address,
+// whatever the method. HEAD counts as GET, and methods other than the nine of net/http are one, so
+// that none can be made up for a budget of its own. It is there to be a part of [ByAll].
 func ByMethod() Option {
 	return func(g *Gate) {
 		g.by("", simply(func(r *http.Request) (string, error) { return "method:" + methodOf(r), nil }))

@@ -35,7 +35,8 @@ func send(h http.Handler, n int) *httptest.ResponseRecorder {
 
 var nothing = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 
-// TestPartitionKey is the HMAC of the key, in both fields of draft 8 and behind every limit, admitted or refused.
+// TestPartitionKey is the HMAC of the key, in both fields of draft 8 and behind every limit, admitted
+// or refused.
 func TestPartitionKey(t *testing.T) {
 	secret := []byte("a secret of this deployment alone")
 	mac := hmac.New(sha256.New, secret)
@@ -66,8 +67,8 @@ func TestPartitionKey(t *testing.T) {
 	}
 }
 
-// TestJitterOnlyAdds: from nothing to its percentage, in whole seconds, to every field that tells the wait of a
-// limit that refuses and to no other; and all fields of a response agree.
+// TestJitterOnlyAdds: from nothing to its percentage, in whole seconds, to every field that tells the
+// wait of a limit that refuses and to no other; and all fields of a response agree.
 func TestJitterOnlyAdds(t *testing.T) {
 	for _, c := range []struct {
 		percent int
@@ -137,7 +138,8 @@ func TestRetryAfterIsItsOwnSwitch(t *testing.T) {
 	}
 }
 
-// TestProblemTypes: a refusal is of the type that DenyAs chose, names what refused, and has the problem's status.
+// TestProblemTypes: a refusal is of the type that DenyAs chose, names what refused, and has the
+// problem's status.
 func TestProblemTypes(t *testing.T) {
 	for _, c := range []struct {
 		name    string

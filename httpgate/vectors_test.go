@@ -1,8 +1,10 @@
 package httpgate
 
 import (
+	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -28,8 +30,7 @@ type vector struct {
 }
 
 // areas are the vectors that this package answers for. Those of other areas belong to the client
-// side, gRPC, forward-auth and the Envoy rate limit service, which have not come yet; the express
-// ones document another program's output.
+// side, gRPC, forward-auth and the Envoy rate limit service, which have not come yet.
 var areas = map[string]func(t *testing.T, v vector){
 	"client_ip":            clientIP,
 	"ip_key":               ipKey,
@@ -45,10 +46,11 @@ var areas = map[string]func(t *testing.T, v vector){
 	"sf.bytes":             structured,
 	"sf.name_encode":       structured,
 	"retry_after":          retryAfterVector,
+	"express.draft-8":      express,
 	"problem":              problem,
 }
 
-var later = []string{"parse.", "express.", "grpc", "rls.", "forward_auth."}
+var later = []string{"parse.", "grpc", "rls.", "forward_auth."}
 
 func TestVectors(t *testing.T) {
 	var all []vector
@@ -198,6 +200,31 @@ func fields(t *testing.T, v vector) {
 	}
 	if !reflect.DeepEqual(got, expected) {
 		t.Errorf("got %v\nwant %v", got, expected)
+	}
+}
+
+// express compares with the fields of express-rate-limit, another program. With its names and its unkeyed pk
+// ours are the same, without the spaces that are not canonical; it has no pk in RateLimit.
+func express(t *testing.T, v vector) {
+	var in struct {
+		Key              string
+		Limit, Remaining int64
+		Reset            int64 `json:"resetSeconds"`
+		Window           int64 `json:"windowMs"`
+	}
+	var want struct{ Headers map[string]string }
+	read(t, v.Input, &in)
+	read(t, v.Expect, &want)
+	name, _, _ := strings.Cut(strings.Trim(want.Headers["RateLimit"], `"`), `"`)
+	limit := slidegate.Per(time.Duration(in.Window)*time.Millisecond, in.Limit).Named(name)
+	stands := []standing{{in.Remaining, time.Duration(in.Reset) * time.Second, false}}
+	sum := sha256.Sum256([]byte(in.Key))
+	for field, partition := range map[string][]byte{"RateLimit": nil, "RateLimit-Policy": []byte(hex.EncodeToString(sum[:])[:12])} {
+		h := http.Header{}
+		newPlate([]policy{newPolicy(limit)}).write(h, &page{formats: 1 << Draft8, partition: partition}, nil, stands)
+		if got, want := h.Get(field), strings.ReplaceAll(want.Headers[field], "; ", ";"); got != want {
+			t.Errorf("%s: got %s, want %s", field, got, want)
+		}
 	}
 }
 

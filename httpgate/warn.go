@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 )
 
-// A warning is a way to misuse a gate that the gate itself can notice. Each has a page, and a gate logs each
-// once.
+// A warning is a way to misuse a gate that the gate itself can notice. Each has a page, and a gate
+// logs each once.
 type warning uint8
 
 const (
@@ -48,8 +48,9 @@ func (g *Gate) say(w warning, args ...any) {
 	g.logger.Warn("httpgate: "+warnings[w].says, append([]any{"warning", warnings[w].name, "page", w.page()}, args...)...)
 }
 
-// A sample is the first requests of a gate, in which it looks for keys that tell nobody apart. It keeps no key
-// and no address: only a hash of the first key, and 64 bits for each kind of evidence that clients differ.
+// A sample is the first requests of a gate, in which it looks for keys that tell nobody apart. It
+// keeps no key and no address: only a hash of the first key, and 64 bits for each kind of evidence
+// that clients differ.
 type sample struct {
 	over     atomic.Bool // nothing more to see
 	n        atomic.Int64
