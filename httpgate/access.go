@@ -94,13 +94,6 @@ func (r rule) describes(req *http.Request) bool {
 	return strings.EqualFold(path.Clean("/"+req.URL.Path), path.Clean(r.path))
 }
 
-func methodAsGet(method string) string {
-	if method == http.MethodHead || method == "" {
-		return http.MethodGet
-	}
-	return method
-}
-
 // rules are the entries of a gate's lists, by network. Those of no network are under the zero Prefix.
 type rules struct {
 	of      map[netip.Prefix][]rule

@@ -5,7 +5,7 @@ import "net/http"
 // CountPreflights counts CORS preflights like any other request. By default they are free: no store
 // is asked, no field is sent and there is no decision, for a browser sends them by itself, before
 // what a page asked for, and shows a refused one as a failure without a reason. A preflight is an
-// OPTIONS request with Origin and Access-Control-Request-Method (Fetch, section 3.3.3). Count them
+// OPTIONS request with Origin and Access-Control-Request-Method (the Fetch standard). Count them
 // where a handler does real work for OPTIONS, since anybody can send one.
 func CountPreflights() Option { return func(g *Gate) { g.countPreflights = true } }
 

@@ -2,6 +2,7 @@ package httpgate
 
 import (
 	"net/http"
+	"reflect"
 	"strings"
 )
 
@@ -35,12 +36,14 @@ func matched(r *http.Request) (string, error) {
 
 // patternOf returns the pattern of mux that a request matches, empty for none.
 func patternOf(mux *http.ServeMux, r *http.Request) string {
-	_, pattern := mux.Handler(r)
-	if r.Method == http.MethodConnect && pattern == r.URL.Path+"/" {
-		return "" // a redirect, which for CONNECT comes with what the client asked for
+	handler, pattern := mux.Handler(r)
+	if r.Method == http.MethodConnect && reflect.TypeOf(handler) == redirects {
+		return "" // for CONNECT a redirect comes with the path that the client asked for
 	}
 	return asGet(pattern)
 }
+
+var redirects = reflect.TypeOf(http.RedirectHandler("/", http.StatusFound))
 
 // asGet counts HEAD as GET: it asks for the same without the body (RFC 9110 section 9.3.2).
 func asGet(pattern string) string {
@@ -60,12 +63,18 @@ func ByMethod() Option {
 }
 
 func methodOf(r *http.Request) string {
-	switch r.Method {
-	case http.MethodHead, "":
-		return http.MethodGet
+	switch method := methodAsGet(r.Method); method {
 	case http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
 		http.MethodConnect, http.MethodOptions, http.MethodTrace:
-		return r.Method
+		return method
 	}
 	return "other"
+}
+
+// methodAsGet is asGet for a method alone; an empty one is GET too, as net/http has it.
+func methodAsGet(method string) string {
+	if method == http.MethodHead || method == "" {
+		return http.MethodGet
+	}
+	return method
 }
