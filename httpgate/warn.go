@@ -30,7 +30,7 @@ var warnings = [warningCount]struct{ name, says string }{
 	oneKey:            {"one-key", "the first 1000 requests all count under one key, though they seem to be of several clients"},
 	noKey:             {"no-key", "none of the first 1000 requests had what they are to be counted by, so all count under their addresses"},
 	limiterTwice:      {"limiter-twice", "one limiter was asked twice about one request and charged twice: two gates with it stand in a row"},
-	failOpen:          {"fail-open", "a request passed uncounted since the store could not be asked; that is the default: say FailOpen if it is meant, or FailClosed (--on-store-error)"},
+	failOpen:          {"fail-open", "a request passed uncounted since the store could not be asked; that is the default: say FailOpen if it is meant, or FailClosed"},
 	limiterPerRequest: {"limiter-per-request", "Choose has returned more than 4096 different limiters: make each plan once"},
 }
 

@@ -193,9 +193,9 @@ func (s *server) gateOptions() []httpgate.Option {
 		options = append(options, httpgate.ClientIPHeader(s.clientIPHeader))
 	}
 	if s.onStoreError == "closed" {
-		options = append(options, httpgate.FailClosed())
+		return append(options, httpgate.FailClosed())
 	}
-	return options
+	return append(options, httpgate.FailOpen())
 }
 
 // keyOf needs no address where the expression has none in it; the gate knows what to do without a key.
