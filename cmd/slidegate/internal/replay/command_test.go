@@ -393,7 +393,7 @@ func TestBadCalls(t *testing.T) {
 		{limited("--store", "redis", event), `--store "redis": allowed is memory, or a URL such as redis://127.0.0.1:6379/0`, true},
 		{limited("--store-cleanup", event), "--store-cleanup: it is about Redis, and --store is memory", true},
 		{limited("--store", "redis://127.0.0.1:1", "--store-timeout", "61s", event), "--store-timeout 1m1s: allowed is 1ms to 1m", true},
-		{limited("--store", "redis://127.0.0.1:1", "--store-prefix", "a{b", event), `--store-prefix "a{b": allowed is any text`, true},
+		{limited("--store", "redis://127.0.0.1:1", "--store-prefix", "a{b", event), `--store-prefix "a{b": allowed is text that is not blank`, true},
 		{limited("--format", "xml", event), `--format "xml": allowed is auto, jsonl, common or combined`, true},
 		{limited("--key", "header:X-Key", event), `--key "header:X-Key": allowed is ip`, true},
 		{limited("--verdicts", "--json", event), "--verdicts and --json: one of them", true},
