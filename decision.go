@@ -18,10 +18,10 @@ type Decision struct {
 	// Cost is the number of units asked for.
 	Cost int64
 
-	charged bool // holds units that Refund can give back
-	now     int64
-	limits  []Limit
-	key     string
+	held   int64 // units that Refund can give back
+	now    int64
+	limits []Limit
+	key    string
 
 	// A Decision is copied wherever it goes, so the readings of up to three limits are part of it
 	// and those of more are elsewhere.
@@ -105,7 +105,10 @@ func (d Decision) String() string {
 }
 
 // Charged tells whether units were charged that have not been given back through this Decision.
-func (d *Decision) Charged() bool { return d.charged }
+func (d *Decision) Charged() bool { return d.held > 0 }
+
+// Held returns the units that were charged and have not been given back through this Decision.
+func (d *Decision) Held() int64 { return d.held }
 
 // State returns how the i-th limit stands, in declared order. It panics unless 0 <= i < Len.
 func (d *Decision) State(i int) State {

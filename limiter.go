@@ -168,7 +168,9 @@ func (l *Limiter) take(ctx context.Context, d *Decision, key string, cost int64)
 		d.Allowed, d.limits = false, nil
 		return err
 	}
-	d.charged = d.Allowed && cost > 0
+	if d.Allowed {
+		d.held = cost
+	}
 	return nil
 }
 
@@ -225,19 +227,14 @@ func (l *Limiter) PeekN(ctx context.Context, key string, cost int64) (d Decision
 // every limit. It works once for a Decision: the receipt in it is cleared, whatever comes of the
 // call. Units that have left the window are gone, and a decision that charged nothing gives nothing
 // back, so a refund never raises the remaining units above the quota. After a Reset a refund can
-// only meet units charged since, at the same recorded time.
+// only meet units charged since, at the same recorded time. [Limiter.RefundN] gives back a part.
 //
 // The decision may come from another limiter over the same store. The error wraps [ErrUnavailable].
 func (l *Limiter) Refund(ctx context.Context, d *Decision) error {
-	if d == nil || !d.charged {
+	if d == nil {
 		return nil
 	}
-	plan, err := l.planOf(d)
-	if err != nil {
-		return err
-	}
-	d.charged = false
-	return plan.Refund(ctx, d.key, d.answer(), d.Cost)
+	return l.RefundN(ctx, d, d.held)
 }
 
 // planOf returns a plan over the limits that charged the decision.

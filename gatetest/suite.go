@@ -50,6 +50,7 @@ func Laws() []Law {
 		{"LimitersShareWhereIdentityIsEqual", LimitersShareWhereIdentityIsEqual},
 		{"QuotaMayChangeByAnyFactor", QuotaMayChangeByAnyFactor},
 		{"RefundGivesBackOnce", RefundGivesBackOnce},
+		{"PartialRefundsAddUpToTheCharge", PartialRefundsAddUpToTheCharge},
 		{"RefundNeverExceedsTheQuota", RefundNeverExceedsTheQuota},
 		{"UnitsThatLeftAreGone", UnitsThatLeftAreGone},
 		{"TenYearWindowsAreExact", TenYearWindowsAreExact},
@@ -302,6 +303,12 @@ func agree(t testing.TB, f Factory, limits []slidegate.Limit, rng *rand.Rand, st
 		case n < 19 && len(receipts) > 0:
 			verb = "refund"
 			r := &receipts[rng.IntN(len(receipts))]
+			if part := r.store.Held(); n == 18 && part > 1 {
+				part = 1 + rng.Int64N(part-1)
+				err = mine.RefundN(background, &r.store, part)
+				_ = theirs.RefundN(background, &r.oracle, part)
+				break
+			}
 			err = mine.Refund(background, &r.store)
 			_ = theirs.Refund(background, &r.oracle)
 		default:
@@ -714,6 +721,31 @@ func RefundGivesBackOnce(t testing.TB, f Factory) {
 		b.refund(&d)
 		if after := b.states("a"); !slices.Equal(before, after) {
 			t.Errorf("%v: a second refund changed %+v to %+v", limits, before, after)
+		}
+	}
+}
+
+// PartialRefundsAddUpToTheCharge: each gives back its part at the time recorded, and all together never
+// more than was charged, however much is asked for.
+func PartialRefundsAddUpToTheCharge(t testing.TB, f Factory) {
+	for _, limits := range plans() {
+		cost := smallest(limits) - 1
+		b := newBench(t, f, limits...)
+		b.take("a", 1)
+		d := b.take("a", cost)
+		for _, part := range []int64{cost / 2, 1, cost, 1} {
+			want := d.Held() - min(part, d.Held())
+			if err := b.RefundN(background, &d, part); err != nil {
+				t.Fatalf("RefundN: %v", err)
+			}
+			if d.Held() != want || d.Charged() != (want > 0) {
+				t.Errorf("%v: after %d of %d units the receipt holds %d, want %d", limits, part, cost, d.Held(), want)
+			}
+			for _, s := range b.states("a") {
+				if left := s.Limit.Quota - 1 - want; s.Remaining != left {
+					t.Errorf("%s: %d left when %d of %d units have been given back, want %d", s.Limit, s.Remaining, cost-want, cost, left)
+				}
+			}
 		}
 	}
 }

@@ -1,0 +1,57 @@
+package slidegate
+
+import "context"
+
+// RefundN gives back n of the units that the decision charged, at the time they were recorded, in
+// every limit: what a request did not need after all. It is [Limiter.Refund] of a part, and the parts
+// never add up to more than the charge: where n is more than [Decision.Held], it gives back what is held.
+// What it gives back is taken off the receipt, whatever comes of the call.
+//
+// The errors are those of Refund, and a [*CostError] for a negative n.
+func (l *Limiter) RefundN(ctx context.Context, d *Decision, n int64) error {
+	if n < 0 {
+		return &CostError{Cost: n}
+	}
+	if d == nil || n == 0 || d.held == 0 {
+		return nil
+	}
+	plan, err := l.planOf(d)
+	if err != nil {
+		return err
+	}
+	n = min(n, d.held)
+	d.held -= n
+	return plan.Refund(ctx, d.key, d.answer(), n)
+}
+
+// TakeUpTo charges cost units of key, or as many as there is room for where that is less: it is for
+// what has been spent already and cannot be refused any more. The Cost of the Decision says how
+// many were charged. If there is room for none it is a refusal, and nothing was charged. No window ever
+// holds more than the quota, so what did not fit is not charged later either.
+//
+// A cost above the smallest quota is no error here. The others are those of [Limiter.TakeN]; where one
+// comes, nothing is known to be charged. It asks the store once where all fits, mostly twice
+// where not, and again only when others were quicker to take the rest.
+func (l *Limiter) TakeUpTo(ctx context.Context, key string, cost int64) (Decision, error) {
+	d, err := l.TakeN(ctx, key, min(cost, l.smallest))
+	for err == nil && !d.Allowed {
+		room := d.room() // less than what was refused, so this ends
+		if room == 0 {
+			return d, nil
+		}
+		d, err = l.TakeN(ctx, key, room)
+	}
+	return d, err
+}
+
+// room returns the units that every limit would admit.
+func (d *Decision) room() int64 {
+	if len(d.limits) == 0 {
+		return 0
+	}
+	least := d.remaining(0)
+	for i := 1; i < len(d.limits); i++ {
+		least = min(least, d.remaining(i))
+	}
+	return least
+}
