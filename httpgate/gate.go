@@ -47,6 +47,11 @@ type Gate struct {
 	closed http.Handler // nil to fail open
 	open   bool         // that was said, not left
 
+	refundIf func(status int) bool
+	settles  bool
+	ban      *ban
+	shadow   bool
+
 	observers []func(*Event)
 	logger    *slog.Logger
 	quiet     quiet
@@ -76,6 +81,11 @@ func New(limiter *slidegate.Limiter, options ...Option) (*Gate, error) {
 	if err := g.apply(options); err != nil {
 		return nil, err
 	}
+	if g.ban != nil {
+		if err := g.ban.bind(limiter); err != nil {
+			return nil, err
+		}
+	}
 	g.plate = newPlate(policiesOf(limiter))
 	return g, nil
 }
@@ -100,7 +110,8 @@ func (g *Gate) Addresses() *Addresses { return &g.addresses }
 
 // Wrap returns a handler that asks the gate before next. next runs exactly once for a request that
 // is admitted and never for one that is refused. It gets the ResponseWriter untouched, so flushing,
-// hijacking and HTTP/2 are as they would be without the gate. Wrap is a middleware: one gate may
+// hijacking and HTTP/2 are as they would be without the gate; [RefundIf] has to watch the status, and
+// gives it one that can do the same. Wrap is a middleware: one gate may
 // stand before several handlers, which then share its budget.
 func (g *Gate) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { g.serve(w, r, next) })
@@ -114,11 +125,13 @@ type passage struct {
 	decision slidegate.Decision
 	err      error // why it is not decided, or why it never fits
 
-	decided bool
-	refused uint8     // the limits that refused, a bit each
-	spoke   bool      // single is of a limit that fields speak of
-	single  standing  // of the limit that binds, this gate's or an outer one's
-	values  [2]string // of the fields, where they are not more
+	decided  bool
+	refused  uint8     // the limits that refused, a bit each
+	banned   bool      // it was a ban that refused
+	banBegan bool      // with this request
+	spoke    bool      // single is of a limit that fields speak of
+	single   standing  // of the limit that binds, this gate's or an outer one's
+	values   [2]string // of the fields, where they are not more
 }
 
 type contextKey struct{}
@@ -158,19 +171,25 @@ func ErrorFromContext(ctx context.Context) error {
 
 // serve is one request, top to bottom.
 func (g *Gate) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
-	switch g.before(r) {
-	case exempt:
+	switch v := g.before(r); {
+	case v == exempt, v == forbidden && g.shadow:
 		next.ServeHTTP(w, r)
 		return
-	case forbidden:
+	case v == forbidden:
 		g.forbid.ServeHTTP(w, r)
 		return
 	}
 	p := passage{Context: r.Context()}
 	plate := g.decide(r, &p)
 	switch {
+	case g.shadow:
+		g.serveShadow(w, r, p, next)
 	case !p.decided:
 		g.undecided(w, r, p, next)
+	case p.decision.Allowed && g.keepsAccount():
+		a := &account{passage: p, gate: g}
+		g.speak(w.Header(), &a.passage, plate, a.values[:])
+		g.serveAndSettle(w, r, a, next)
 	case p.decision.Allowed:
 		kept := p
 		g.speak(w.Header(), &kept, plate, kept.values[:])
@@ -222,7 +241,11 @@ func (g *Gate) decide(r *http.Request, p *passage) *plate {
 	key, reason, err := g.keyOf(r)
 	if err == nil {
 		p.limiter = limiter
-		p.decision, err = limiter.TakeN(p.Context, key, cost)
+		if g.ban != nil && len(plate.policies) > 0 {
+			plate, err = g.takeUnlessBanned(p, plate, key, cost)
+		} else {
+			p.decision, err = limiter.TakeN(p.Context, key, cost)
+		}
 		if g.sample != nil && !g.sample.over.Load() {
 			g.sample.look(g, r, key, reason)
 		}
@@ -253,7 +276,7 @@ func (g *Gate) judge(p *passage, plate *plate, err error) {
 		g.quiet.lost.failed(g.logger, err)
 	case p.Context.Err() == nil: // somebody who hangs up is no evidence against the store
 		g.quiet.down.failed(g.logger, err)
-		if g.closed == nil && !g.open {
+		if g.closed == nil && !g.open && !g.shadow {
 			g.warn(failOpen)
 		}
 	}
@@ -262,7 +285,10 @@ func (g *Gate) judge(p *passage, plate *plate, err error) {
 // speak sets the fields of a decision; values is room for their texts.
 func (g *Gate) speak(h http.Header, p *passage, plate *plate, values []string) {
 	d := &p.decision
-	n := d.Len()
+	n, formats := d.Len(), g.formats
+	if plate.ban {
+		formats = 0 // a ban is no quota
+	}
 	outer := passageOf(p.Context)
 	if outer != nil && outer.spoke {
 		p.single, p.spoke = outer.single, true
@@ -270,7 +296,7 @@ func (g *Gate) speak(h http.Header, p *passage, plate *plate, values []string) {
 	if outer != nil && n > 0 && d.Cost > 0 && outer.counted(p) {
 		g.warn(limiterTwice)
 	}
-	if n == 0 || d.Allowed && g.formats == 0 {
+	if n == 0 || d.Allowed && formats == 0 {
 		return
 	}
 	var standings [slidegate.MaxLimits]standing
@@ -283,7 +309,7 @@ func (g *Gate) speak(h http.Header, p *passage, plate *plate, values []string) {
 	if g.jitter > 0 && !d.Allowed {
 		lengthen(standings[:n], g.jitter, g.random())
 	}
-	page := page{formats: g.formats, retryAfter: g.retryAfter && !d.Allowed, now: d.At().UnixMilli()}
+	page := page{formats: formats, retryAfter: g.retryAfter && !d.Allowed, now: d.At().UnixMilli()}
 	if g.partition != nil {
 		sum := g.partition.sum(d.Key())
 		page.partition = sum[:partitionKeyLength]
@@ -292,7 +318,7 @@ func (g *Gate) speak(h http.Header, p *passage, plate *plate, values []string) {
 		page.outer = &outer.single
 	}
 	plate.write(h, &page, values, standings[:n])
-	if mine := standings[binding(standings[:n])]; g.formats != 0 && (!p.spoke || mine.binds(p.single)) {
+	if mine := standings[binding(standings[:n])]; formats != 0 && (!p.spoke || mine.binds(p.single)) {
 		p.single, p.spoke = mine, true
 	}
 }

@@ -308,17 +308,21 @@ var errGone = fmt.Errorf("%w: %w", slidegate.ErrUnavailable, errors.New("connect
 type failing struct {
 	slidegate.Store
 	down  atomic.Bool
+	only  string // the name of a limit, if only plans that begin with it fail
 	calls atomic.Int64
 }
 
 type failingPlan struct {
 	slidegate.Plan
-	s *failing
+	s    *failing
+	name string
 }
+
+func (p failingPlan) isDown() bool { return p.s.down.Load() && (p.s.only == "" || p.s.only == p.name) }
 
 func (s *failing) Bind(l []slidegate.Limit) (slidegate.Plan, error) {
 	p, err := s.Store.Bind(l)
-	return failingPlan{p, s}, err
+	return failingPlan{p, s, l[0].Name}, err
 }
 
 func (p failingPlan) Take(ctx context.Context, key string, cost int64) (slidegate.Answer, error) {
@@ -326,10 +330,24 @@ func (p failingPlan) Take(ctx context.Context, key string, cost int64) (slidegat
 	if err := ctx.Err(); err != nil {
 		return slidegate.Answer{}, err
 	}
-	if p.s.down.Load() {
+	if p.isDown() {
 		return slidegate.Answer{}, errGone
 	}
 	return p.Plan.Take(ctx, key, cost)
+}
+
+func (p failingPlan) Peek(ctx context.Context, key string, cost int64) (slidegate.Answer, error) {
+	if p.isDown() {
+		return slidegate.Answer{}, errGone
+	}
+	return p.Plan.Peek(ctx, key, cost)
+}
+
+func (p failingPlan) Refund(ctx context.Context, key string, charged slidegate.Answer, cost int64) error {
+	if p.isDown() {
+		return errGone
+	}
+	return p.Plan.Refund(ctx, key, charged, cost)
 }
 
 func newFailing() *failing { return &failing{Store: memstore.New()} }
@@ -492,6 +510,7 @@ func TestBadOptions(t *testing.T) {
 		{"TrustHops 2 with X-Real-Ip", []httpgate.Option{httpgate.TrustHops(2), httpgate.ClientIPHeader("X-Real-IP")}},
 		{"IPv6Prefix 31: allowed is 32 to 128", []httpgate.Option{httpgate.IPv6Prefix(31)}},
 		{"IPv6Prefix 129", []httpgate.Option{httpgate.IPv6Prefix(129)}},
+		{"RefundIf: the function is nil", []httpgate.Option{httpgate.RefundIf(nil)}},
 		{"Observe: the function is nil", []httpgate.Option{httpgate.Observe(nil)}},
 		{"Logger: the logger is nil", []httpgate.Option{httpgate.Logger(nil)}},
 	} {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/httpgate"
@@ -25,6 +26,10 @@ func BenchmarkGate(b *testing.B) {
 		{"admitted/no fields", slidegate.MaxQuota, 1, []httpgate.Option{none}},
 		{"admitted/by header", slidegate.MaxQuota, 1, []httpgate.Option{httpgate.ByHeader("X-API-Key")}},
 		{"admitted/behind a proxy", slidegate.MaxQuota, 1, []httpgate.Option{httpgate.TrustProxies("203.0.113.0/24")}},
+		{"admitted/not given back", slidegate.MaxQuota, 1, []httpgate.Option{httpgate.RefundIf(func(int) bool { return false })}},
+		{"admitted/given back", slidegate.MaxQuota, 1, []httpgate.Option{httpgate.RefundIf(func(int) bool { return true })}},
+		{"admitted/not banned", slidegate.MaxQuota, 1, []httpgate.Option{httpgate.Ban(slidegate.PerMinute(10), time.Hour)}},
+		{"admitted/in shadow mode", slidegate.MaxQuota, 1, []httpgate.Option{httpgate.Shadow()}},
 		{"refused", 1, 1, nil},
 		{"refused/3 limits", 1, 3, nil},
 	} {

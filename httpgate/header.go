@@ -178,6 +178,7 @@ func seconds(d time.Duration) int64 {
 
 // A plate is the part of the answers that is the same for every response of a limiter.
 type plate struct {
+	ban      bool // it refuses who has been refused too often
 	policies []policy
 	draft8   []string // RateLimit-Policy, shared by all responses and never modified
 	draft7   []string
@@ -217,6 +218,9 @@ func (g *Gate) refusal(p *plate, refused uint8) *choice {
 		}
 	}
 	problem := g.problem(names...)
+	if p.ban {
+		problem = AbnormalUsage(names...)
+	}
 	problem.Status = cmp.Or(g.status, problem.Status)
 	c := negotiated(problem)
 	slot.Store(c)

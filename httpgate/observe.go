@@ -12,22 +12,41 @@ import (
 
 // An Event is one request as an observer sees it. It has a Decision or an Err, and that of a request
 // on a [Deny] list is [ErrForbidden], without a key.
+//
+// There is one event for each request that was not skipped, and one more, with After set and an Err,
+// where something could not be given back, settled or held against the key after the verdict.
 type Event struct {
-	Decision *slidegate.Decision // nil if it could not be decided; a copy
+	Decision *slidegate.Decision // nil if it could not be decided; a copy, of a ban's limit where Banned is set
 	Key      string              // who was counted; keys are people: mind where it is written
 	Err      error               // why it could not be decided, nil otherwise
 	Reason   Reason              // how the client's address was found; empty if it was not looked for
 	Canceled bool                // the client has gone away: Err says nothing of the store
 	Took     time.Duration       // finding the key and asking the store
+	Shadow   bool                // it passes, whatever the Decision is: see the option Shadow
+	Banned   bool                // refused by a ban: see the option Ban
+	BanBegan time.Duration       // the length of the ban that began with this refusal, otherwise 0
+	After    bool                // Err came after the verdict, of which there is another event
 }
 
 // tell calls the observers.
 func (g *Gate) tell(p *passage, key string, reason Reason, begin time.Time) {
-	e := Event{Key: key, Reason: reason, Canceled: p.Context.Err() != nil, Took: time.Since(begin)}
+	e := Event{Key: key, Reason: reason, Canceled: p.Context.Err() != nil, Took: time.Since(begin), Shadow: g.shadow, Banned: p.banned}
+	if p.banBegan {
+		e.BanBegan = g.ban.length
+	}
 	if e.Err = p.err; p.decided {
 		d := p.decision
 		e.Decision, e.Err = &d, nil
 	}
+	for _, f := range g.observers {
+		g.call(f, &e)
+	}
+}
+
+// unsettled tells of a failure of the store after the verdict.
+func (g *Gate) unsettled(key string, err error) {
+	g.quiet.after(g.logger, err)
+	e := Event{Key: key, Err: err, Shadow: g.shadow, After: true}
 	for _, f := range g.observers {
 		g.call(f, &e)
 	}
@@ -52,7 +71,7 @@ func (g *Gate) IgnoredHeaders() uint64 { return g.quiet.ignoredHeaders.Load() }
 func (g *Gate) note(r *http.Request, addr netip.Addr, reason Reason) {
 	switch reason {
 	case ReasonMalformed, ReasonTooFewHops:
-		if g.quiet.isTime() {
+		if isDue(&g.quiet.complained) {
 			g.say(unreadableHeader, "header", g.addresses.header, "reason", string(reason))
 		}
 	case ReasonPeer, ReasonPeerUntrusted:
@@ -69,6 +88,8 @@ type quiet struct {
 	lost           outage // requests without an address; that ends with the program
 	ignoredHeaders atomic.Uint64
 	complained     atomic.Int64 // when a header was last complained of, in Unix seconds
+	behind         atomic.Int64 // when a failure after a verdict was, likewise
+	shadow         shadow
 	warned         [warningCount]atomic.Bool
 }
 
@@ -98,9 +119,14 @@ func (q *quiet) recovered(l *slog.Logger) {
 	}
 }
 
-// isTime tells, once a minute at most, that a header may be complained of.
-func (q *quiet) isTime() bool {
-	now := time.Now().Unix()
-	last := q.complained.Load()
-	return now-last >= 60 && q.complained.CompareAndSwap(last, now)
+func (q *quiet) after(l *slog.Logger, err error) {
+	if isDue(&q.behind) {
+		l.Error("httpgate: what comes after a verdict cannot be recorded: a refund, a settlement or a strike", "error", err)
+	}
+}
+
+// isDue tells, once a minute at most, to log something; last is when that was done, in Unix seconds.
+func isDue(last *atomic.Int64) bool {
+	now, before := time.Now().Unix(), last.Load()
+	return now-before >= 60 && last.CompareAndSwap(before, now)
 }

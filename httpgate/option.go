@@ -292,8 +292,8 @@ func IPv6Prefix(bits int) Option {
 // all clients behind such a gateway count as one.
 func UnwrapNAT64() Option { return func(g *Gate) { g.addresses.nat64 = true } }
 
-// Observe calls f after every decision and every request that could not be decided; by default nobody is
-// told. f runs on the request's goroutine, before anything is answered, must be quick, and must
+// Observe calls f after every decision and every request that could not be decided, and where something
+// fails after that ([Event] has After then); by default nobody is told. f runs on the request's goroutine, before anything is answered, must be quick, and must
 // not keep the event. If it panics, the logger is told and the request goes on.
 func Observe(f func(*Event)) Option {
 	return func(g *Gate) {
@@ -306,8 +306,9 @@ func Observe(f func(*Event)) Option {
 }
 
 // Logger is told when the store fails and when nothing has failed for ten seconds, once each, of
-// headers that cannot be used, at most once a minute, and of misuse that the gate notices, once each,
-// with the name of its page in docs/warnings; by default nothing is logged. Keys never are.
+// headers that cannot be used, of what fails after a verdict, and of what a [Shadow] gate would refuse, at most
+// once a minute each, and of misuse that the gate notices, once each, with the name of its page in
+// docs/warnings; by default nothing is logged. Keys never are.
 func Logger(l *slog.Logger) Option {
 	return func(g *Gate) {
 		if l == nil {

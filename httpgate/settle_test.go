@@ -1,0 +1,244 @@
+package httpgate_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/gatetest"
+	"github.com/slidegate/slidegate/httpgate"
+	"github.com/slidegate/slidegate/memstore"
+)
+
+// reserving returns a gate that settles and charges n at first, and has next behind it.
+func reserving(l *slidegate.Limiter, n int64, next http.HandlerFunc, options ...httpgate.Option) http.Handler {
+	return httpgate.MustNew(l, append(options, httpgate.Settling(), httpgate.Cost(func(*http.Request) int64 { return n }))...).Wrap(next)
+}
+
+// TestSettleUpAndDown: the last call counts, and what did not fit is said.
+func TestSettleUpAndDown(t *testing.T) {
+	for _, c := range []struct {
+		used, reserved  int64
+		settled, unpaid []int64
+		left            string
+	}{
+		{0, 60, []int64{20}, []int64{0}, "[80 180]"},
+		{20, 50, []int64{70}, []int64{0}, "[10 110]"},
+		{0, 60, []int64{60}, []int64{0}, "[40 140]"},
+		{0, 60, []int64{0}, []int64{0}, "[100 200]"},
+		{0, 0, []int64{30}, []int64{0}, "[70 170]"},
+		{30, 60, []int64{75}, []int64{5}, "[0 100]"},
+		{40, 60, []int64{1000}, []int64{940}, "[0 100]"},
+		{0, 10, []int64{20, 50, 90, 40, 30, 35}, []int64{0, 0, 0, 0, 0, 0}, "[65 165]"},
+		{30, 60, []int64{75, 65}, []int64{5, 0}, "[5 105]"},
+		{30, 60, []int64{75, 0, 100}, []int64{5, 0, 30}, "[0 100]"},
+		{0, 10, []int64{50, 5, 0}, []int64{0, 0, 0}, "[100 200]"},
+	} {
+		l := slidegate.MustNew(memstore.New(), slidegate.PerHour(100), slidegate.PerDay(200).Counter())
+		if _, err := l.TakeN(context.Background(), "ip:192.0.2.1", c.used); err != nil {
+			t.Fatal(err)
+		}
+		handler := reserving(l, c.reserved, func(_ http.ResponseWriter, r *http.Request) {
+			for i, n := range c.settled {
+				if unpaid, err := httpgate.Settle(r.Context(), n); err != nil || unpaid != c.unpaid[i] {
+					t.Errorf("%d used, %d reserved, settled %v: %d unpaid, %v; want %d", c.used, c.reserved, c.settled[:i+1], unpaid, err, c.unpaid[i])
+				}
+			}
+		})
+		handler.ServeHTTP(httptest.NewRecorder(), request("GET", "/", ""))
+		expect(t, fmt.Sprint(c.used, " used, ", c.reserved, " reserved, settled ", c.settled, ": left"), left(t, l, "ip:192.0.2.1"), c.left)
+	}
+}
+
+// TestSettlingIsOfTheTimeCharged: what is given back leaves when it was charged, what is charged on top leaves a
+// window after that.
+func TestSettlingIsOfTheTimeCharged(t *testing.T) {
+	clock := gatetest.NewClock(time.UnixMilli(0))
+	l := slidegate.MustNew(memstore.New(memstore.WithClock(clock.Now)), slidegate.PerMinute(100))
+	for at, cost := range map[int64]int64{0: 10, 30_000: 50} {
+		clock.SetMilli(0)
+		if err := l.Reset(context.Background(), "ip:192.0.2.1"); err != nil {
+			t.Fatal(err)
+		}
+		reserving(l, 40, func(_ http.ResponseWriter, r *http.Request) {
+			clock.SetMilli(at)
+			if _, err := httpgate.Settle(r.Context(), cost); err != nil {
+				t.Error(err)
+			}
+		}).ServeHTTP(httptest.NewRecorder(), request("GET", "/", ""))
+		want := map[int64]string{59_999: "[90]", 60_000: "[100]", 89_999: "[100]", 90_000: "[100]"}
+		if at > 0 {
+			want = map[int64]string{59_999: "[50]", 60_000: "[90]", 89_999: "[90]", 90_000: "[100]"}
+		}
+		for _, now := range []int64{59_999, 60_000, 89_999, 90_000} {
+			clock.SetMilli(now)
+			expect(t, fmt.Sprint("settled to ", cost, ", left at ", now), left(t, l, "ip:192.0.2.1"), want[now])
+		}
+	}
+}
+
+// TestSettleAtOnce: a handler may settle from several goroutines, and no window holds more than the quota.
+func TestSettleAtOnce(t *testing.T) {
+	l := slidegate.MustNew(memstore.New(), slidegate.PerHour(10_000))
+	handler := reserving(l, 1, func(_ http.ResponseWriter, r *http.Request) {
+		var wg sync.WaitGroup
+		for i := range 20 {
+			wg.Go(func() {
+				if _, err := httpgate.Settle(r.Context(), int64(10*i)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if unpaid, err := httpgate.Settle(r.Context(), 30); unpaid != 0 || err != nil {
+			t.Errorf("%d unpaid, %v", unpaid, err)
+		}
+	})
+	var wg sync.WaitGroup
+	for range 10 {
+		wg.Go(func() { handler.ServeHTTP(httptest.NewRecorder(), request("GET", "/", "")) })
+	}
+	wg.Wait()
+	expect(t, "left", left(t, l, "ip:192.0.2.1"), "[9700]")
+}
+
+// TestWhatIsGivenBackIsWhatWasSettled: RefundIf takes the rises too, and afterwards nothing is to be settled.
+func TestWhatIsGivenBackIsWhatWasSettled(t *testing.T) {
+	l := slidegate.MustNew(memstore.New(), slidegate.PerHour(100))
+	var ctx context.Context
+	settle := func(cost int64) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			ctx = r.Context()
+			if _, err := httpgate.Settle(ctx, cost); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	for _, cost := range []int64{5, 10, 40} {
+		reserving(l, 10, settle(cost), httpgate.RefundIf(ok)).ServeHTTP(httptest.NewRecorder(), request("GET", "/", ""))
+		expect(t, fmt.Sprint(cost, " given back, left"), left(t, l, "ip:192.0.2.1"), "[100]")
+		if _, err := httpgate.Settle(ctx, 50); !errors.Is(err, httpgate.ErrNothingToSettle) {
+			t.Errorf("settled after it was given back: %v", err)
+		}
+	}
+	reserving(l, 10, settle(40), httpgate.RefundIf(func(status int) bool { return !ok(status) })).ServeHTTP(httptest.NewRecorder(), request("GET", "/", ""))
+	expect(t, "a success, left", left(t, l, "ip:192.0.2.1"), "[60]")
+}
+
+// TestNothingToSettle says so, and where there are no limits it is no error.
+func TestNothingToSettle(t *testing.T) {
+	store := newFailing()
+	l := slidegate.MustNew(store, slidegate.PerHour(100))
+	var unpaid int64
+	var err error
+	settle := func(_ http.ResponseWriter, r *http.Request) { unpaid, err = httpgate.Settle(r.Context(), 7) }
+	for name, handler := range map[string]http.Handler{
+		"no gate":                 http.HandlerFunc(settle),
+		"a gate that settles not": httpgate.MustNew(l, httpgate.RefundIf(func(int) bool { return false })).Wrap(http.HandlerFunc(settle)),
+		"a skipped request":       reserving(l, 1, settle, httpgate.Skip(func(*http.Request) bool { return true })),
+	} {
+		if handler.ServeHTTP(httptest.NewRecorder(), request("GET", "/", "")); !errors.Is(err, httpgate.ErrNothingToSettle) || unpaid != 0 {
+			t.Errorf("%s: %d, %v", name, unpaid, err)
+		}
+	}
+	store.down.Store(true)
+	if reserving(l, 1, settle).ServeHTTP(httptest.NewRecorder(), request("GET", "/", "")); !errors.Is(err, httpgate.ErrNothingToSettle) {
+		t.Errorf("an undecided request: %v", err)
+	}
+	if reserving(slidegate.Unlimited(), 1, settle).ServeHTTP(httptest.NewRecorder(), request("GET", "/", "")); err != nil || unpaid != 0 {
+		t.Errorf("an unlimited request: %d, %v", unpaid, err)
+	}
+	negative := func(_ http.ResponseWriter, r *http.Request) { _, err = httpgate.Settle(r.Context(), -1) }
+	store.down.Store(false)
+	var never *slidegate.CostError
+	if reserving(l, 1, negative).ServeHTTP(httptest.NewRecorder(), request("GET", "/", "")); !errors.As(err, &never) {
+		t.Errorf("a negative cost: %v", err)
+	}
+}
+
+// TestTheGateThatSettles is the nearest with the option, not one that counts requests inside it.
+func TestTheGateThatSettles(t *testing.T) {
+	store := memstore.New()
+	tokens := slidegate.MustNew(store, slidegate.PerHour(100).Named("tokens"))
+	plan, err := tokens.With(slidegate.PerHour(1000).Named("tokens"), slidegate.PerDay(500).Named("day"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	requests := slidegate.MustNew(store, slidegate.PerHour(100).Named("requests"))
+	inner := httpgate.MustNew(requests, httpgate.RefundIf(func(int) bool { return false })).Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if unpaid, err := httpgate.Settle(r.Context(), 30); unpaid != 0 || err != nil {
+			t.Errorf("%d unpaid, %v", unpaid, err)
+		}
+		if d, _ := httpgate.FromContext(r.Context()); d.State(0).Limit.Name != "requests" {
+			t.Errorf("the decision is of %s", d)
+		}
+	}))
+	reserving(tokens, 10, inner.ServeHTTP, httpgate.Choose(func(*http.Request) *slidegate.Limiter { return plan })).
+		ServeHTTP(httptest.NewRecorder(), request("GET", "/", ""))
+	expect(t, "left", left(t, plan, "ip:192.0.2.1")+left(t, requests, "ip:192.0.2.1"), "[970 470][99]")
+}
+
+// TestSettleForWhoHasGone, and of a store that has.
+func TestSettleForWhoHasGone(t *testing.T) {
+	store := newFailing()
+	l := slidegate.MustNew(store, slidegate.PerHour(100), slidegate.PerDay(100))
+	var told []httpgate.Event
+	observe := httpgate.Observe(func(e *httpgate.Event) { told = append(told, *e) })
+	for _, cost := range []int64{3, 30} {
+		ctx, hangUp := context.WithCancel(context.Background())
+		reserving(l, 10, func(_ http.ResponseWriter, r *http.Request) {
+			hangUp()
+			if _, err := httpgate.Settle(r.Context(), cost); err != nil {
+				t.Error(err)
+			}
+			store.down.Store(true)
+			if _, err := httpgate.Settle(r.Context(), 50-cost); !errors.Is(err, slidegate.ErrUnavailable) {
+				t.Errorf("a store that is away: %v", err)
+			}
+			store.down.Store(false)
+		}, observe).ServeHTTP(httptest.NewRecorder(), request("GET", "/", "").WithContext(ctx))
+	}
+	expect(t, "left", left(t, l, "ip:192.0.2.1"), "[67 67]")
+	if len(told) != 4 || !told[1].After || !told[3].After || told[3].Canceled {
+		t.Errorf("events %+v", told)
+	}
+}
+
+// TestSettlingLeavesTheWriterAlone: only RefundIf has to watch it.
+func TestSettlingLeavesTheWriterAlone(t *testing.T) {
+	rec := httptest.NewRecorder()
+	reserving(slidegate.MustNew(memstore.New(), slidegate.PerHour(1)), 1, func(w http.ResponseWriter, _ *http.Request) {
+		if w != http.ResponseWriter(rec) {
+			t.Errorf("the writer is a %T", w)
+		}
+	}).ServeHTTP(rec, request("GET", "/", ""))
+}
+
+func ExampleSettle() {
+	tokens := slidegate.MustNew(atTheEpoch(), slidegate.PerMinute(1000).Named("tokens"))
+	handler := httpgate.MustNew(tokens,
+		httpgate.Cost(func(*http.Request) int64 { return 400 }), // what an answer may well take
+		httpgate.Settling(),
+	).Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		used, _ := strconv.ParseInt(r.Header.Get("Used"), 10, 64) // known when the answer is made
+		unpaid, err := httpgate.Settle(r.Context(), used)
+		d, _ := tokens.Peek(r.Context(), "ip:203.0.113.7")
+		fmt.Println(used, "used,", d.Remaining(), "left,", unpaid, "unpaid", err)
+	}))
+	for _, used := range []string{"250", "700", "10"} {
+		show(handler, "203.0.113.7", http.Header{"Used": {used}})
+	}
+	// Output:
+	// 250 used, 750 left, 0 unpaid <nil>
+	// 200
+	// 700 used, 50 left, 0 unpaid <nil>
+	// 200
+	// 429
+}
