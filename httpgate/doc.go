@@ -15,9 +15,12 @@
 // that could not be decided runs the next handler, unless the gate fails closed: then it is a 503.
 // A cost that can never fit is a refusal without Retry-After, however the gate fails.
 //
+// What follows the verdict is up to options: [RefundIf] gives the charge back by the status of the answer,
+// [Settle] corrects it, [Ban] holds refusals against the key, and [Shadow] lets all pass and only tells.
+//
 // The fields are those of [Draft8] unless [Headers] chooses others. They are set before the next
-// handler runs and the ResponseWriter is not wrapped, so flushing, hijacking and HTTP/2 are as they
-// were. Values that are the same for every response are shared between responses: code that changes
+// handler runs and the ResponseWriter is not wrapped, save by RefundIf, so flushing, hijacking and
+// HTTP/2 are as they were. Values that are the same for every response are shared between responses: code that changes
 // a header field in place, rather than through Set or Add, must not do so with these. Browsers
 // show the fields to scripts of another origin, and the status of a refusal, only if a CORS layer outside
 // the gate lists them, as in the example of [Gate.Wrap]:

@@ -149,6 +149,15 @@ func passageOf(ctx context.Context) *passage {
 	return p
 }
 
+// inherit takes over what the gates around this one have said, and returns the passage of the nearest.
+func (p *passage) inherit() *passage {
+	outer := passageOf(p.Context)
+	if outer != nil && outer.spoke {
+		p.single, p.spoke = outer.single, true
+	}
+	return outer
+}
+
 // FromContext returns the decision on the request whose context it is, in the next handler and in
 // [OnDeny]; of several gates, that of the nearest that decided. There is none on a request that was
 // skipped or could not be decided. It may be kept, and given to Refund as it is.
@@ -289,10 +298,7 @@ func (g *Gate) speak(h http.Header, p *passage, plate *plate, values []string) {
 	if plate.ban {
 		formats = 0 // a ban is no quota
 	}
-	outer := passageOf(p.Context)
-	if outer != nil && outer.spoke {
-		p.single, p.spoke = outer.single, true
-	}
+	outer := p.inherit()
 	if outer != nil && n > 0 && d.Cost > 0 && outer.counted(p) {
 		g.warn(limiterTwice)
 	}

@@ -20,6 +20,7 @@ func (g *Gate) serveShadow(w http.ResponseWriter, r *http.Request, p passage, ne
 	if p.decided && !p.decision.Allowed {
 		g.quiet.shadow.refused(g, p.decision.Binding().Limit.Name)
 	}
+	p.inherit()
 	if p.decided && g.keepsAccount() {
 		g.serveAndSettle(w, r, &account{passage: p, gate: g}, next)
 		return

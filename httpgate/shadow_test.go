@@ -51,6 +51,18 @@ func shadowBesideAnEnforcedLimit(t *testing.T) {
 	}
 }
 
+// TestShadowIsNotInTheWay of what gates around it and inside it say together.
+func TestShadowIsNotInTheWay(t *testing.T) {
+	h := httpgate.PerIP(slidegate.PerHour(100), httpgate.Headers(httpgate.Draft6))(hello)
+	h = httpgate.PerIP(slidegate.PerHour(1), httpgate.Shadow(), httpgate.Headers(httpgate.Draft6))(h)
+	h = httpgate.PerIP(slidegate.PerHour(10), httpgate.Headers(httpgate.Draft6))(h)
+	s := &site{t: t, handler: h}
+	for _, left := range []string{"9", "8"} {
+		header := s.want(200, "").Header()
+		expect(t, "fields", header.Get("RateLimit-Limit")+" "+header.Get("RateLimit-Remaining"), "10 "+left)
+	}
+}
+
 // TestShadowChargesWhatItWouldAdmit, gives back and bans as a gate that refuses does.
 func TestShadowChargesWhatItWouldAdmit(t *testing.T) {
 	var seen []string

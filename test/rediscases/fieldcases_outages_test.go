@@ -367,23 +367,29 @@ func outageInTheLog(t *testing.T, _ *redistest.Server) {
 	}
 }
 
-// failuresOnly gives back by hand what succeeded, on Redis and in memory.
+// failuresOnly gives back what succeeded, on Redis and in memory.
 func failuresOnly(t *testing.T, server *redistest.Server) {
 	clock := gatetest.NewClock(time.UnixMilli(0))
 	for what, store := range map[string]slidegate.Store{"Redis": newStore(t, server, redisstore.WithClock(clock.Now)), "memory": memstore.New(memstore.WithClock(clock.Now))} {
-		l := newLimiter(t, store, slidegate.PerHour(2))
-		login := httpgate.MustNew(l).Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Header.Get("User") != "good" {
-				w.WriteHeader(http.StatusUnauthorized)
-				return
-			}
-			d, _ := httpgate.FromContext(r.Context())
-			refund(t, l, d)
-		}))
+		login := httpgate.MustNew(newLimiter(t, store, slidegate.PerHour(2)), httpgate.RefundIf(succeeded)).Wrap(onlyGoodUsers)
 		var got []int
 		for _, user := range []string{"good", "good", "good", "good", "good", "bad", "bad", "good"} {
 			got = append(got, get(login, "/", user).Code)
 		}
 		equal(t, what, got, "[200 200 200 200 200 401 401 429]")
 	}
+}
+
+// refundFails is a Redis that dies between the verdict and the answer.
+func refundFails(t *testing.T, _ *redistest.Server) {
+	server := redistest.Standalone(t)
+	l := newLimiter(t, redisstore.New(throughGoredis(t, server.Addr)), slidegate.PerHour(2))
+	s := newSite(t, l, httpgate.RefundIf(succeeded))
+	equal(t, "while Redis is there", s.codes(3, "a"), "200 200 200")
+	gate := httpgate.MustNew(l, httpgate.RefundIf(succeeded), httpgate.OnStoreError(func(error) { s.errors.Add(1) }))
+	w := get(gate.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		server.Kill()
+		io.WriteString(w, "all of it")
+	})), "/", "a")
+	equal(t, "the answer, and store errors", fmt.Sprint(w.Code, w.Body, s.errors.Load()), "200 all of it 1")
 }

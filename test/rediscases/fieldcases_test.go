@@ -52,6 +52,7 @@ var fieldCases = map[string]func(*testing.T, *redistest.Server){
 	"RSP-03": twoHooks,
 	"MET-04": outageInTheLog,
 	"FAL-04": failuresOnly,
+	"FAL-07": refundFails,
 	"REF-01": reserveAndSettle,
 	"REF-02": refundOfNothing,
 }
@@ -59,8 +60,7 @@ var fieldCases = map[string]func(*testing.T, *redistest.Server){
 // notHere are the cases that are not run, and why.
 var notHere = map[string]string{
 	"HOT-03": "there is no memory of refusals in the process yet: every request asks Redis, as the case allows",
-	"BAN-04": "a key cannot be blocked by a call yet: choose the limiter Blocked for it instead",
-	"FAL-07": "giving back by outcome is an option to come; a handler that does it by hand sees the error itself",
+	"BAN-04": "a key cannot be blocked by a call: choose the limiter Blocked for it instead; a ban of httpgate.Ban ends by itself",
 }
 
 // aboutRedis tells whether a case is to hold on Redis: by the surface it names first, or by what it says.
