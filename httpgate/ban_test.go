@@ -181,6 +181,17 @@ func TestUnban(t *testing.T) {
 	if w := s.get(""); !strings.Contains(w.Body.String(), "abnormal-usage") {
 		t.Errorf("the third: %s", w.Body)
 	}
+	if err := gate.Unban(ctx, "ip:192.0.2.1"); err != nil {
+		t.Fatal(err)
+	}
+	clock.SetMilli(20_000)
+	expect(t, "unbanned", s.codes(2, ""), "200 429")
+	if err := gate.Unban(ctx, "ip:192.0.2.1"); err != nil { // of the strike alone
+		t.Fatal(err)
+	}
+	if w := s.get(""); strings.Contains(w.Body.String(), "abnormal-usage") {
+		t.Errorf("one strike after Unban: %s", w.Body)
+	}
 	if err := gate.Unban(ctx, "ip:203.0.113.9"); err != nil {
 		t.Errorf("who is not banned: %v", err)
 	}

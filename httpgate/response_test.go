@@ -105,6 +105,7 @@ func TestStatusThatCounts(t *testing.T) {
 			w.WriteHeader(404)
 		}, 404, 404, nil},
 		{"a redirect", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", 303) }, 303, 303, nil},
+		{"other protocols", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(101); w.WriteHeader(500) }, 101, 101, nil},
 		{"a hijack", func(w http.ResponseWriter, _ *http.Request) { hijack(t, w) }, 101, 101, nil},
 		{"a header after a hijack", func(w http.ResponseWriter, _ *http.Request) { hijack(t, w); w.WriteHeader(500) }, 101, 101, nil},
 		{"a panic", func(http.ResponseWriter, *http.Request) { panic(failed) }, 500, 0, failed},

@@ -67,7 +67,7 @@ func TestShadowIsNotInTheWay(t *testing.T) {
 func TestShadowChargesWhatItWouldAdmit(t *testing.T) {
 	var seen []string
 	serve := func(options ...httpgate.Option) *site {
-		options = append(options, twoStrikes, httpgate.Settling(), httpgate.RefundIf(func(status int) bool { return status == 418 }),
+		options = append(options, twoStrikes, httpgate.Settling(), httpgate.Cost(func(*http.Request) int64 { return 3 }), httpgate.RefundIf(func(status int) bool { return status == 418 }),
 			httpgate.Observe(func(e *httpgate.Event) {
 				seen = append(seen, fmt.Sprint(e.Decision, " ", e.Banned, " ", e.BanBegan))
 			}))
