@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"strconv"
 	"sync"
 	"testing"
@@ -241,4 +244,38 @@ func ExampleSettle() {
 	// 700 used, 50 left, 0 unpaid <nil>
 	// 200
 	// 429
+}
+
+// A proxy settles by what the service behind it says.
+func ExampleSettling() {
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Tokens-Used", "120")
+		fmt.Fprint(w, "an answer")
+	}))
+	defer service.Close()
+	target, _ := url.Parse(service.URL)
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	proxy.ModifyResponse = func(resp *http.Response) error {
+		used, err := strconv.ParseInt(resp.Header.Get("Tokens-Used"), 10, 64)
+		if err != nil {
+			return nil // it does not say: what was charged stays charged
+		}
+		if _, err := httpgate.Settle(resp.Request.Context(), used); err != nil {
+			slog.Warn("not settled", "error", err) // no reason to spoil the answer
+		}
+		return nil
+	}
+
+	tokens := slidegate.MustNew(atTheEpoch(), slidegate.PerMinute(1000))
+	estimate := func(*http.Request) int64 { return 500 }
+	handler := httpgate.MustNew(tokens, httpgate.Cost(estimate), httpgate.Settling()).Wrap(proxy)
+	for range 2 {
+		show(handler, "203.0.113.7", nil, "RateLimit") // as it was when the request came in
+	}
+	d, _ := tokens.Peek(context.Background(), "ip:203.0.113.7")
+	fmt.Println(d.Remaining(), "left")
+	// Output:
+	// 200 RateLimit: "1000/1m";r=500;t=60
+	// 200 RateLimit: "1000/1m";r=380;t=60
+	// 760 left
 }
