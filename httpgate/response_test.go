@@ -104,7 +104,7 @@ func TestStatusThatCounts(t *testing.T) {
 			io.Copy(w, io.LimitReader(strings.NewReader(""), 5))
 			w.WriteHeader(404)
 		}, 404, 404, nil},
-		{"a redirect", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", 303) }, 303, 303, nil},
+		{"a redirect", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusSeeOther) }, 303, 303, nil},
 		{"other protocols", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(101); w.WriteHeader(500) }, 101, 101, nil},
 		{"a hijack", func(w http.ResponseWriter, _ *http.Request) { hijack(t, w) }, 101, 101, nil},
 		{"a header after a hijack", func(w http.ResponseWriter, _ *http.Request) { hijack(t, w); w.WriteHeader(500) }, 101, 101, nil},
