@@ -26,7 +26,13 @@ type Decision struct {
 	// A Decision is copied wherever it goes, so the readings of up to three limits are part of it
 	// and those of more are elsewhere.
 	readings [inPlace]Reading
-	rest     *[MaxLimits - inPlace]Reading
+	rest     *rest
+}
+
+// A rest is what few decisions have.
+type rest struct {
+	readings [MaxLimits - inPlace]Reading
+	receipt  *receipt // of a group's decision
 }
 
 // inPlace is the number of limits up to which a decision allocates nothing.
@@ -37,7 +43,7 @@ func (d *Decision) reading(i int) *Reading {
 	if i < inPlace {
 		return &d.readings[i]
 	}
-	return &d.rest[i-inPlace]
+	return &d.rest.readings[i-inPlace]
 }
 
 // fill takes over a store's answer.
@@ -45,7 +51,7 @@ func (d *Decision) fill(a *Answer) {
 	d.Allowed, d.now = a.Allowed, a.Now
 	copy(d.readings[:], a.Readings[:])
 	if len(d.limits) > inPlace {
-		d.rest = (*[MaxLimits - inPlace]Reading)(append([]Reading(nil), a.Readings[inPlace:]...))
+		d.rest = &rest{readings: [MaxLimits - inPlace]Reading(a.Readings[inPlace:])}
 	}
 }
 
@@ -54,7 +60,7 @@ func (d *Decision) answer() Answer {
 	a := Answer{Allowed: d.Allowed, Now: d.now}
 	copy(a.Readings[:], d.readings[:])
 	if d.rest != nil {
-		copy(a.Readings[inPlace:], d.rest[:])
+		copy(a.Readings[inPlace:], d.rest.readings[:])
 	}
 	return a
 }
@@ -77,8 +83,27 @@ type State struct {
 // Len returns the number of limits that were asked; 0 for [Unlimited] and [Blocked].
 func (d *Decision) Len() int { return len(d.limits) }
 
-// Key returns the key that was asked for. Keys are people: mind where it is written.
+// Key returns the key that was asked for, of a [Group] the first. Keys are people: mind where it is
+// written.
 func (d *Decision) Key() string { return d.key }
+
+// KeyOf returns the key that the i-th limit counts: of a [Group] that of its limiter, else Key. It
+// panics unless 0 <= i < Len.
+func (d *Decision) KeyOf(i int) string {
+	_ = d.limits[i]
+	if r := d.receipt(); r != nil {
+		return r.keyOf(i)
+	}
+	return d.key
+}
+
+// receipt returns what a group knows of its decision, nil if no group made it.
+func (d *Decision) receipt() *receipt {
+	if d.rest == nil {
+		return nil
+	}
+	return d.rest.receipt
+}
 
 // At returns the store's clock at the decision, in whole milliseconds; the zero time where no store
 // was asked.

@@ -187,11 +187,15 @@ func (l *Limiter) badRequest(key string, cost int64) error {
 	if key == "" {
 		return ErrInvalidKey
 	}
+	return neverFits(l.limits, cost)
+}
+
+// neverFits returns the error of a cost that the limit with the smallest quota, of several the first, has no room for.
+func neverFits(limits []Limit, cost int64) error {
 	e := &CostError{Cost: cost}
-	for _, limit := range l.limits {
-		if limit.Quota == l.smallest {
+	for i, limit := range limits {
+		if i == 0 || limit.Quota < e.Limit.Quota {
 			e.Limit = limit
-			break
 		}
 	}
 	return e
@@ -229,7 +233,8 @@ func (l *Limiter) PeekN(ctx context.Context, key string, cost int64) (d Decision
 // back, so a refund never raises the remaining units above the quota. After a Reset a refund can
 // only meet units charged since, at the same recorded time. [Limiter.RefundN] gives back a part.
 //
-// The decision may come from another limiter over the same store. The error wraps [ErrUnavailable].
+// The decision may come from another limiter over the same store, or from a [Group], which then gives
+// back all that it charged. The error wraps [ErrUnavailable].
 func (l *Limiter) Refund(ctx context.Context, d *Decision) error {
 	if d == nil {
 		return nil

@@ -15,6 +15,9 @@ func (l *Limiter) RefundN(ctx context.Context, d *Decision, n int64) error {
 	if d == nil || n == 0 || d.held == 0 {
 		return nil
 	}
+	if r := d.receipt(); r != nil {
+		return r.refund(ctx, d, n)
+	}
 	plan, err := l.planOf(d)
 	if err != nil {
 		return err
@@ -33,13 +36,17 @@ func (l *Limiter) RefundN(ctx context.Context, d *Decision, n int64) error {
 // comes, nothing is known to be charged. It asks the store once where all fits, mostly twice
 // where not, and again only when others were quicker to take the rest.
 func (l *Limiter) TakeUpTo(ctx context.Context, key string, cost int64) (Decision, error) {
-	d, err := l.TakeN(ctx, key, min(cost, l.smallest))
+	return takeUpTo(min(cost, l.smallest), func(n int64) (Decision, error) { return l.TakeN(ctx, key, n) })
+}
+
+func takeUpTo(most int64, take func(n int64) (Decision, error)) (Decision, error) {
+	d, err := take(most)
 	for err == nil && !d.Allowed {
 		room := d.room() // less than what was refused, so this ends
 		if room == 0 {
 			return d, nil
 		}
-		d, err = l.TakeN(ctx, key, room)
+		d, err = take(room)
 	}
 	return d, err
 }

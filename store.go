@@ -46,6 +46,37 @@ type QuickPlan interface {
 	TakeOne(ctx context.Context, key string, cost int64) (allowed bool, now int64, r Reading, err error)
 }
 
+// A JointStore is a [Store] that can decide over several keys in one act. It is optional: a [Group] uses
+// it where all its limiters are over one such store, and otherwise asks their plans one after another.
+type JointStore interface {
+	Store
+
+	// BindJoint prepares decisions over parts, each the limits of one key, as Bind has them: 2 to MaxLimits
+	// parts, at most MaxLimits limits in all, each name once. An error that wraps errors.ErrUnsupported says
+	// that the store cannot, as one does that wraps another store.
+	BindJoint(parts [][]Limit) (JointPlan, error)
+}
+
+// A JointPlan decides over the parts it was bound to, each with a key of its own, in one atomic act
+// for each call. What is said of a [Plan] holds. Keys are as many as parts, in their order; the same key may
+// stand for several. It keeps none of the slices. The readings of an answer are those of all limits, part for part.
+type JointPlan interface {
+	// Joint tells whether these keys can be decided in one act. It asks nobody. Where it says no,
+	// the other methods are not called.
+	Joint(keys []string) bool
+
+	// Take admits cost units if every limit of every part has room and then charges every limit;
+	// otherwise it changes nothing. A cost of 0 is admitted and changes nothing.
+	Take(ctx context.Context, keys []string, cost int64) (Answer, error)
+
+	// Peek answers Allowed, and Back, as Take would, and changes nothing.
+	Peek(ctx context.Context, keys []string, cost int64) (Answer, error)
+
+	// Refund takes back cost units in every limit at the times in the readings of the answer that
+	// charged them. Units that are gone stay gone.
+	Refund(ctx context.Context, keys []string, charged Answer, cost int64) error
+}
+
 // An Answer is what a store found: a verdict, its own clock, and a reading for each limit.
 type Answer struct {
 	Allowed  bool

@@ -11,6 +11,7 @@ import (
 type plan struct {
 	store  *Store
 	limits []limit
+	from   int // where the readings of its limits are in an answer: behind those of other parts
 }
 
 var _ slidegate.QuickPlan = (*plan)(nil)
@@ -299,7 +300,7 @@ func (p *plan) take(pr print, sh *shard, cost int64, answer *slidegate.Answer) e
 			sh.mu.Unlock()
 			return nil
 		}
-		if i >= 0 || s.reserve() {
+		if i >= 0 || s.reserve(1) {
 			due, opened := p.chargeAll(sh, pr, i, answer, cost, &found)
 			sh.mu.Unlock()
 			if opened {
@@ -308,21 +309,21 @@ func (p *plan) take(pr print, sh *shard, cost int64, answer *slidegate.Answer) e
 			return nil
 		}
 		sh.mu.Unlock()
-		if !s.makeRoom(sh) {
+		if !s.makeRoom(sh, 1) {
 			*answer = slidegate.Answer{Now: answer.Now}
 			return errFull
 		}
 	}
 }
 
-// reserve counts one more key in, if there is room for it.
-func (s *Store) reserve() bool {
+// reserve counts n more keys in, if there is room for all of them.
+func (s *Store) reserve(n int64) bool {
 	for {
-		n := s.keys.Load()
-		if n >= s.maxKeys {
+		held := s.keys.Load()
+		if held+n > s.maxKeys {
 			return false
 		}
-		if s.keys.CompareAndSwap(n, n+1) {
+		if s.keys.CompareAndSwap(held, held+n) {
 			return true
 		}
 	}
@@ -333,10 +334,10 @@ func (p *plan) decide(sh *shard, i int, cost int64, answer *slidegate.Answer, fo
 	answer.Allowed = true
 	var last *node
 	for j := range p.limits {
-		l, f := &p.limits[j], &found[j]
+		l, r, f := &p.limits[j], &answer.Readings[p.from+j], &found[p.from+j]
 		var room bool
 		f.st, last = sh.stateAfter(i, l, last)
-		answer.Readings[j], f.live, room = sh.read(f.st, l, answer.Now, cost)
+		*r, f.live, room = sh.read(f.st, l, answer.Now, cost)
 		answer.Allowed = answer.Allowed && room
 	}
 	return answer.Allowed
@@ -345,24 +346,32 @@ func (p *plan) decide(sh *shard, i int, cost int64, answer *slidegate.Answer, fo
 // chargeAll charges every limit of what decide found, opens what is missing, and returns the shard's
 // next due and whether it opened anything. What is there is charged first: opening moves states.
 func (p *plan) chargeAll(sh *shard, pr print, i int, answer *slidegate.Answer, cost int64, found *[slidegate.MaxLimits]finding) (due int64, opened bool) {
-	missing := 0
-	for j := range p.limits {
-		if f := &found[j]; f.st != nil {
-			answer.Readings[j] = sh.charge(f.st, &p.limits[j], answer.Now, cost, answer.Readings[j], f.live)
-		} else {
-			missing++
-		}
-	}
-	if missing == 0 {
+	if p.chargeFound(sh, answer, cost, found) == len(p.limits) {
 		return 0, false
 	}
+	return p.openMissing(sh, pr, i, answer, cost, found), true
+}
+
+// chargeFound charges the limits that have a state and returns their number.
+func (p *plan) chargeFound(sh *shard, answer *slidegate.Answer, cost int64, found *[slidegate.MaxLimits]finding) (n int) {
+	for j := range p.limits {
+		if r, f := &answer.Readings[p.from+j], &found[p.from+j]; f.st != nil {
+			*r = sh.charge(f.st, &p.limits[j], answer.Now, cost, *r, f.live)
+			n++
+		}
+	}
+	return n
+}
+
+// openMissing opens the limits that have no state, and returns the shard's next due.
+func (p *plan) openMissing(sh *shard, pr print, i int, answer *slidegate.Answer, cost int64, found *[slidegate.MaxLimits]finding) (due int64) {
 	due = sh.nextDue.Load()
 	isNew := i < 0
 	for j := range p.limits {
-		if found[j].st == nil {
+		if found[p.from+j].st == nil {
 			l := &p.limits[j]
 			var st state
-			st, answer.Readings[j] = sh.open(l, answer.Now, cost)
+			st, answer.Readings[p.from+j] = sh.open(l, answer.Now, cost)
 			due = min(due, sh.resetAt(&st, l.span, l.counter))
 			i = sh.add(pr, i, l, st)
 		}
@@ -371,7 +380,7 @@ func (p *plan) chargeAll(sh *shard, pr print, i int, answer *slidegate.Answer, c
 	if isNew {
 		sh.renote(i, answer.Now, p.store.kinds())
 	}
-	return due, true
+	return due
 }
 
 // add gives the key at position i, or a new one if that is negative, one more state.
@@ -415,13 +424,18 @@ func (p *plan) Peek(_ context.Context, key string, cost int64) (answer slidegate
 
 // Refund implements [slidegate.Plan].
 func (p *plan) Refund(_ context.Context, key string, charged slidegate.Answer, cost int64) error {
-	return p.edit(key, func(sh *shard, st *state, j int, now int64) (keep bool) {
-		l := &p.limits[j]
+	return p.edit(key, p.giveBack(&charged, cost))
+}
+
+// giveBack returns what edit does to refund.
+func (p *plan) giveBack(charged *slidegate.Answer, cost int64) editor {
+	return func(sh *shard, st *state, j int, now int64) (keep bool) {
+		l, at := &p.limits[j], charged.Readings[p.from+j].At
 		if l.counter {
-			return sh.refundCounter(st, l, charged.Readings[j].At, cost)
+			return sh.refundCounter(st, l, at, cost)
 		}
-		return sh.refundLog(st, l, now, charged.Readings[j].At, cost)
-	})
+		return sh.refundLog(st, l, now, at, cost)
+	}
 }
 
 // Reset implements [slidegate.Plan].
@@ -429,9 +443,12 @@ func (p *plan) Reset(_ context.Context, key string) error {
 	return p.edit(key, func(*shard, *state, int, int64) bool { return false })
 }
 
+// An editor changes the state of the j-th limit and tells whether anything of it is left.
+type editor func(sh *shard, st *state, j int, now int64) (keep bool)
+
 // edit calls f for the state of every limit of a key and removes those that f does not keep, and
 // the key with the last of them.
-func (p *plan) edit(key string, f func(sh *shard, st *state, j int, now int64) (keep bool)) error {
+func (p *plan) edit(key string, f editor) error {
 	s := p.store
 	if s.closed.Load() {
 		return errClosed
@@ -440,9 +457,14 @@ func (p *plan) edit(key string, f func(sh *shard, st *state, j int, now int64) (
 	sh := s.shard(pr)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	now, i := s.now(), sh.find(pr)
+	p.editLocked(sh, pr, s.now(), f)
+	return nil
+}
+
+func (p *plan) editLocked(sh *shard, pr print, now int64, f editor) {
+	s, i := p.store, sh.find(pr)
 	if i < 0 {
-		return nil
+		return
 	}
 	for j := range p.limits {
 		st := sh.state(i, &p.limits[j])
@@ -451,14 +473,13 @@ func (p *plan) edit(key string, f func(sh *shard, st *state, j int, now int64) (
 		}
 		if sh.close(i, &p.limits[j]) {
 			s.removed(sh)
-			return nil
+			return
 		}
 	}
 	// The key may be idle sooner now than a sweep expects.
 	kinds := s.kinds()
 	sh.nextDue.Store(min(sh.nextDue.Load(), sh.due(i, kinds)))
 	sh.renote(i, now, kinds)
-	return nil
 }
 
 // removed counts a key out that was in sh. What became empty keeps no large table, and no timer.

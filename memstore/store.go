@@ -255,11 +255,11 @@ func (s *Store) tick() {
 	}
 }
 
-// makeRoom is called when a new key finds the store full. It drops what is idle, anywhere; if
-// nothing is, it evicts, from the new key's own shard if it can. It tells whether there is room.
-func (s *Store) makeRoom(sh *shard) bool {
+// makeRoom is called when n new keys find the store full. It drops what is idle, anywhere; if
+// nothing is, it evicts one, from a new key's own shard if it can. It tells whether asking again makes sense.
+func (s *Store) makeRoom(sh *shard, n int64) bool {
 	now := s.now()
-	if s.clear(now) {
+	if s.clear(now, n) {
 		return true
 	}
 	defer s.warn(now)
@@ -278,12 +278,12 @@ func (s *Store) makeRoom(sh *shard) bool {
 	return true // others have made room since
 }
 
-// clear tells whether there is room once what is idle is dropped. Callers that come meanwhile wait
-// for it, or they would evict while idle keys are held.
-func (s *Store) clear(now int64) bool {
+// clear tells whether there is room for n keys, or for some more, once what is idle is dropped. Callers that
+// come meanwhile wait for it, or they would evict while idle keys are held.
+func (s *Store) clear(now, n int64) bool {
 	s.clearing.Lock()
 	defer s.clearing.Unlock()
-	if s.keys.Load() < s.maxKeys {
+	if s.keys.Load()+n <= s.maxKeys {
 		return true
 	}
 	if s.cleared == now { // no key charged since is idle yet

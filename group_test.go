@@ -1,0 +1,379 @@
+package slidegate_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/gatetest"
+	"github.com/slidegate/slidegate/memstore"
+)
+
+var (
+	perAddress = slidegate.PerMinute(3).Named("address")
+	perAccount = slidegate.PerHour(2).Named("account")
+	perAll     = slidegate.PerMinute(4).Named("everybody")
+)
+
+// logins are the limiters of a login, over one store or over three, each on a clock of its own.
+type logins struct {
+	*slidegate.Group
+	limiters []*slidegate.Limiter
+	clocks   []*gatetest.Clock
+}
+
+func newLogins(t *testing.T, together bool) *logins {
+	t.Helper()
+	l := &logins{}
+	var store slidegate.Store
+	for i, limit := range []slidegate.Limit{perAddress, perAccount, perAll} {
+		if store == nil || !together {
+			l.clocks = append(l.clocks, gatetest.NewClock(time.UnixMilli(int64(i)*90_000_123)))
+			store = memstore.New(memstore.WithClock(l.clocks[i].Now))
+		}
+		l.limiters = append(l.limiters, slidegate.MustNew(store, limit))
+	}
+	l.Group = slidegate.MustNewGroup(l.limiters...)
+	return l
+}
+
+func (l *logins) advance(d time.Duration) {
+	for _, c := range l.clocks {
+		c.Advance(d)
+	}
+}
+
+// left is what each limiter by itself says is left.
+func (l *logins) left(t *testing.T, keys ...string) (all []int64) {
+	for i, limiter := range l.limiters {
+		all = append(all, remaining(t, limiter, keys[i])...)
+	}
+	return all
+}
+
+// TestAGroupAdmitsWhatAllAdmit, in one act or one after another, with one answer.
+func TestAGroupAdmitsWhatAllAdmit(t *testing.T) {
+	for name, together := range map[string]bool{"one store": true, "three stores": false} {
+		t.Run(name, func(t *testing.T) {
+			l := newLogins(t, together)
+			if l.Atomic("ip", "ann", "all") != together {
+				t.Errorf("Atomic is %v", !together)
+			}
+			for _, step := range []struct {
+				keys []string
+				want string
+				left []int64
+			}{
+				{[]string{"ip", "ann", "all"}, "admitted, 1 of account=2/1h left, full in 1h", []int64{2, 1, 3}},
+				{[]string{"ip", "ann", "all"}, "admitted, 0 of account=2/1h left, full in 1h", []int64{1, 0, 2}},
+				{[]string{"ip", "ann", "all"}, "refused by account=2/1h, 0 left, retry in 59m58s", []int64{1, 0, 2}},
+				{[]string{"other", "ann", "all"}, "refused by account=2/1h, 0 left, retry in 59m57s", []int64{3, 0, 2}},
+				{[]string{"ip", "bob", "all"}, "admitted, 0 of address=3/1m left, full in 1m0s", []int64{0, 1, 1}},
+				{[]string{"ip", "cid", "all"}, "refused by address=3/1m, 0 left, retry in 55s", []int64{0, 2, 1}},
+				{[]string{"other", "cid", "all"}, "admitted, 0 of everybody=4/1m left, full in 1m0s", []int64{2, 1, 0}},
+				{[]string{"third", "dan", "all"}, "refused by everybody=4/1m, 0 left, retry in 53s", []int64{3, 2, 0}},
+				{[]string{"ip", "ann", "all"}, "refused by account=2/1h, 0 left, retry in 59m52s", []int64{0, 0, 0}},
+			} {
+				peeked, err := l.Peek(background, step.keys...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				d, err := l.Take(background, step.keys...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := strings.ReplaceAll(d.String(), "1h0m0s", "1h"); got != step.want {
+					t.Errorf("%v: %s, want %s", step.keys, got, step.want)
+				}
+				if peeked.Allowed != d.Allowed || peeked.RetryAfter() != d.RetryAfter() {
+					t.Errorf("%v: a peek says %s", step.keys, peeked)
+				}
+				if left := l.left(t, step.keys...); !slices.Equal(left, step.left) {
+					t.Errorf("%v: left is %v, want %v", step.keys, left, step.left)
+				}
+				for i := range d.Len() {
+					if s := d.State(i); s.Remaining != step.left[i] || d.KeyOf(i) != step.keys[i] {
+						t.Errorf("%v: the answer says %d of %s", step.keys, s.Remaining, s.Limit)
+					}
+				}
+				l.advance(time.Second)
+			}
+		})
+	}
+}
+
+// TestAGroupIsRefundedInEveryPart, by whomever, once.
+func TestAGroupIsRefundedInEveryPart(t *testing.T) {
+	for _, together := range []bool{true, false} {
+		l := newLogins(t, together)
+		keys := []string{"ip", "ann", "all"}
+		for name, refund := range map[string]func(context.Context, *slidegate.Decision) error{
+			"the group":        l.Refund,
+			"one of its parts": l.limiters[2].Refund,
+			"no part of it":    slidegate.Unlimited().Refund,
+		} {
+			d, err := l.TakeN(background, 2, keys...)
+			if err != nil || !d.Charged() {
+				t.Fatalf("%s, %v", d, err)
+			}
+			l.advance(time.Second)
+			if err := errors.Join(refund(background, &d), refund(background, &d)); err != nil || d.Charged() {
+				t.Errorf("given back to %s: %v, charged %v", name, err, d.Charged())
+			}
+			if left := l.left(t, keys...); !slices.Equal(left, []int64{3, 2, 4}) {
+				t.Errorf("given back to %s: left is %v", name, left)
+			}
+		}
+		plain, _ := l.limiters[0].Take(background, "ip")
+		if err := l.Refund(background, &plain); !errors.Is(err, slidegate.ErrInvalidLimit) || !plain.Charged() {
+			t.Errorf("the decision of a limiter: %v", err)
+		}
+	}
+}
+
+// TestAGroupIsSettledInEveryPart: a part of a charge is given back, and what fits is charged on top.
+func TestAGroupIsSettledInEveryPart(t *testing.T) {
+	for _, together := range []bool{true, false} {
+		l := newLogins(t, together)
+		keys := []string{"ip", "ann", "all"}
+		d, err := l.TakeN(background, 2, keys...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.RefundN(background, &d, 1); err != nil || d.Held() != 1 {
+			t.Errorf("a part: %v, %d held", err, d.Held())
+		}
+		if left := l.left(t, keys...); !slices.Equal(left, []int64{2, 1, 3}) {
+			t.Errorf("when a part was given back, left is %v", left)
+		}
+		more, err := l.TakeUpTo(background, 100, keys...)
+		if err != nil || !more.Allowed || more.Held() != 1 {
+			t.Errorf("as far as there is room: %s, %v, %d held", more, err, more.Held())
+		}
+		if none, err := l.TakeUpTo(background, 1, keys...); err != nil || none.Allowed || none.Charged() {
+			t.Errorf("where there is none: %s, %v", none, err)
+		}
+		if err := errors.Join(l.limiters[0].RefundN(background, &more, 9), l.RefundN(background, &d, 9)); err != nil {
+			t.Errorf("the rest: %v", err)
+		}
+		if left := l.left(t, keys...); !slices.Equal(left, []int64{3, 2, 4}) {
+			t.Errorf("when all was given back, left is %v", left)
+		}
+		var never *slidegate.CostError
+		if err := l.RefundN(background, &d, -1); !errors.As(err, &never) {
+			t.Errorf("a negative part: %v", err)
+		}
+	}
+}
+
+// TestNewGroupRefusesWhatCannotWork, each in one sentence.
+func TestNewGroupRefusesWhatCannotWork(t *testing.T) {
+	store := memstore.New()
+	of := func(limits ...slidegate.Limit) *slidegate.Limiter { return slidegate.MustNew(store, limits...) }
+	five := make([]slidegate.Limit, 5)
+	for i := range five {
+		five[i] = slidegate.PerMinute(int64(i) + 1)
+	}
+	var four []slidegate.Limit
+	for _, l := range five[:4] {
+		four = append(four, l.Counter())
+	}
+	for _, c := range []struct {
+		limiters []*slidegate.Limiter
+		want     string
+	}{
+		{nil, "0 limiters: allowed is 1 to 8 in one group"},
+		{slices.Repeat([]*slidegate.Limiter{slidegate.Unlimited()}, 9), "9 limiters: allowed is 1 to 8 in one group"},
+		{[]*slidegate.Limiter{of(perAll), nil}, "limiter 2 of the group is nil"},
+		{[]*slidegate.Limiter{of(five...), of(four...)}, "9 limits: allowed is up to 8 in one group"},
+		{[]*slidegate.Limiter{of(perAll), of(perAccount, perAll)}, `two limits of the group have the name "everybody": names must differ, as in address=5/1m and account=5/1m`},
+	} {
+		_, err := slidegate.NewGroup(c.limiters...)
+		if !errors.Is(err, slidegate.ErrInvalidLimit) || err.Error() != slidegate.ErrInvalidLimit.Error()+": "+c.want {
+			t.Errorf("%v, want %s", err, c.want)
+		}
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("MustNewGroup of nothing does not panic")
+		}
+	}()
+	slidegate.MustNewGroup()
+}
+
+// TestAGroupIsAskedRightly, or says what was wrong and asks no store.
+func TestAGroupIsAskedRightly(t *testing.T) {
+	store := gatetest.Failing(nil)
+	g := slidegate.MustNewGroup(slidegate.MustNew(store, perAddress), slidegate.MustNew(store, perAccount))
+	for _, c := range []struct {
+		cost int64
+		keys []string
+		want string
+	}{
+		{1, nil, "slidegate: 0 keys for a group of 2 limiters: give one for each, in their order"},
+		{1, []string{"a", "b", "c"}, "slidegate: 3 keys for a group of 2 limiters: give one for each, in their order"},
+		{1, []string{"a", ""}, slidegate.ErrInvalidKey.Error()},
+	} {
+		for verb, ask := range map[string]func(context.Context, int64, ...string) (slidegate.Decision, error){"take": g.TakeN, "peek": g.PeekN} {
+			if _, err := ask(background, c.cost, c.keys...); !errors.Is(err, slidegate.ErrInvalidKey) || err.Error() != c.want {
+				t.Errorf("%s of %q: %v, want %s", verb, c.keys, err, c.want)
+			}
+		}
+		if g.Atomic(c.keys...) {
+			t.Errorf("%q are decided in one act", c.keys)
+		}
+	}
+	for cost, name := range map[int64]string{3: "account", -1: "account"} {
+		d, err := g.TakeN(background, cost, "a", "b")
+		var never *slidegate.CostError
+		if !errors.As(err, &never) || never.Limit.Name != name || never.Cost != cost || d.Allowed {
+			t.Errorf("a cost of %d: %v", cost, err)
+		}
+	}
+	if n := store.Calls(); n != 0 {
+		t.Errorf("the store was asked %d times", n)
+	}
+}
+
+// TestUnlimitedAndBlockedTakePart: the one adds nothing, the other refuses everything.
+func TestUnlimitedAndBlockedTakePart(t *testing.T) {
+	limiter, _ := newLimiter(t, perAccount)
+	g := slidegate.MustNewGroup(slidegate.Unlimited(), limiter, slidegate.Unlimited())
+	d, err := g.Take(background, "a", "ann", "b")
+	if err != nil || d.String() != "admitted, 1 of account=2/1h left, full in 1h0m0s" || d.KeyOf(0) != "ann" || !g.Atomic("a", "ann", "b") {
+		t.Errorf("with Unlimited: %s, %v", d, err)
+	}
+	g = slidegate.MustNewGroup(limiter, slidegate.Blocked())
+	if d, err = g.Take(background, "ann", "b"); err != nil || d.Allowed || d.Len() != 0 || d.RetryAfter() != 0 {
+		t.Errorf("with Blocked: %s, %v", d, err)
+	}
+	if left := remaining(t, limiter, "ann"); left[0] != 1 {
+		t.Errorf("Blocked has charged: %d left", left[0])
+	}
+	g = slidegate.MustNewGroup(slidegate.Unlimited())
+	if d, err = g.Take(background, "a"); err != nil || !d.Allowed || d.Len() != 0 || d.Charged() {
+		t.Errorf("Unlimited alone: %s, %v", d, err)
+	}
+}
+
+// TestAPartThatFailsChargesNobody: what was charged before the failure is given back.
+func TestAPartThatFailsChargesNobody(t *testing.T) {
+	limiter, _ := newLimiter(t, perAddress)
+	lost := errors.New("no route to host")
+	g := slidegate.MustNewGroup(limiter, slidegate.MustNew(gatetest.Failing(lost), perAccount))
+	d, err := g.Take(background, "ip", "ann")
+	if !errors.Is(err, slidegate.ErrUnavailable) || !errors.Is(err, lost) || d.Allowed || d.Charged() || d.Len() != 0 {
+		t.Errorf("%s, %v", d, err)
+	}
+	if left := remaining(t, limiter, "ip"); left[0] != 3 {
+		t.Errorf("%d left of 3", left[0])
+	}
+}
+
+// A leaving store ends the caller's context when it is asked.
+type leaving struct {
+	slidegate.Store
+	leave func()
+}
+
+func (s leaving) Bind(limits []slidegate.Limit) (slidegate.Plan, error) {
+	plan, err := s.Store.Bind(limits)
+	return leavingPlan{plan, s.leave}, err
+}
+
+type leavingPlan struct {
+	slidegate.Plan
+	leave func()
+}
+
+func (p leavingPlan) Take(ctx context.Context, key string, cost int64) (slidegate.Answer, error) {
+	p.leave()
+	if err := ctx.Err(); err != nil {
+		return slidegate.Answer{}, err
+	}
+	return p.Plan.Take(ctx, key, cost)
+}
+
+// A minding store fails where the context has ended.
+type minding struct {
+	slidegate.Store
+	refunds *atomic.Int64
+}
+
+func (s minding) Bind(limits []slidegate.Limit) (slidegate.Plan, error) {
+	plan, err := s.Store.Bind(limits)
+	return mindingPlan{plan, s.refunds}, err
+}
+
+type mindingPlan struct {
+	slidegate.Plan
+	refunds *atomic.Int64
+}
+
+func (p mindingPlan) Refund(ctx context.Context, key string, charged slidegate.Answer, cost int64) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if _, ok := ctx.Deadline(); ok {
+		p.refunds.Add(1)
+	}
+	return p.Plan.Refund(ctx, key, charged, cost)
+}
+
+// TestWhoLeavesIsNotCharged: what was charged is given back also where the caller's context has ended, with a
+// deadline of its own.
+func TestWhoLeavesIsNotCharged(t *testing.T) {
+	ctx, leave := context.WithCancel(background)
+	var refunds atomic.Int64
+	first := slidegate.MustNew(minding{memstore.New(), &refunds}, perAddress)
+	g := slidegate.MustNewGroup(first, slidegate.MustNew(leaving{memstore.New(), leave}, perAccount))
+	if d, err := g.Take(ctx, "ip", "ann"); !errors.Is(err, context.Canceled) || d.Allowed {
+		t.Errorf("%s, %v", d, err)
+	}
+	if left := remaining(t, first, "ip"); left[0] != 3 || refunds.Load() != 1 {
+		t.Errorf("%d left of 3 after %d refunds", left[0], refunds.Load())
+	}
+}
+
+// TestARefusalStands, whatever becomes of the store that is to take the units back.
+func TestARefusalStands(t *testing.T) {
+	store := memstore.New()
+	full := slidegate.MustNew(memstore.New(), slidegate.PerHour(1).Named("full"))
+	closing := slidegate.MustNew(leaving{memstore.New(), func() { store.Close() }}, slidegate.PerHour(9).Named("closing"))
+	g := slidegate.MustNewGroup(slidegate.MustNew(store, perAddress), closing, full)
+	if _, err := full.Take(background, "x"); err != nil {
+		t.Fatal(err)
+	}
+	d, err := g.Take(background, "ip", "ann", "x")
+	if err != nil || d.Allowed || d.Binding().Limit.Name != "full" || d.State(0).Remaining != 2 || d.State(1).Remaining != 9 {
+		t.Errorf("%s, %v, %d and %d left", d, err, d.State(0).Remaining, d.State(1).Remaining)
+	}
+}
+
+// An incomparable store cannot be compared with another: it is nobody's twin.
+type incomparable struct {
+	slidegate.JointStore
+	_ []int
+}
+
+// TestAStoreThatCannotBeComparedIsAskedInOrder, and nothing panics.
+func TestAStoreThatCannotBeComparedIsAskedInOrder(t *testing.T) {
+	store := incomparable{JointStore: memstore.New()}
+	g := slidegate.MustNewGroup(slidegate.MustNew(store, perAddress), slidegate.MustNew(store, perAccount))
+	if d, err := g.Take(background, "ip", "ann"); err != nil || !d.Allowed || g.Atomic("ip", "ann") {
+		t.Errorf("%s, %v", d, err)
+	}
+}
+
+// TestAGroupAllocatesOnce: what the decision keeps of its keys.
+func TestAGroupAllocatesOnce(t *testing.T) {
+	l := newLogins(t, true)
+	if n := testing.AllocsPerRun(1000, func() { _, _ = l.Take(background, "ip", "ann", "all") }); n > 1 {
+		t.Errorf("%v allocations", n)
+	}
+}

@@ -1,0 +1,150 @@
+package memstore
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate"
+)
+
+// trio returns limiters over a store, and the group of them.
+func trio(t *testing.T, s *Store) ([]*slidegate.Limiter, *slidegate.Group) {
+	t.Helper()
+	limiters := []*slidegate.Limiter{
+		slidegate.MustNew(s, slidegate.PerHour(5).Named("a")),
+		slidegate.MustNew(s, slidegate.PerHour(6).Counter().Named("b"), slidegate.PerMinute(7).Named("c")),
+		slidegate.MustNew(s, slidegate.PerDay(8).Named("d")),
+	}
+	g, err := slidegate.NewGroup(limiters...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return limiters, g
+}
+
+// TestAGroupTakesRoomForAllItsKeysOrNone: a full store refuses to decide, or evicts as many as it takes.
+func TestAGroupTakesRoomForAllItsKeysOrNone(t *testing.T) {
+	s := New(WithMaxKeys(4), RefuseNewKeys())
+	limiters, g := trio(t, s)
+	for _, key := range []string{"x", "y"} {
+		if _, err := limiters[0].Take(t.Context(), key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if d, err := g.Take(t.Context(), "p", "q", "r"); !errors.Is(err, slidegate.ErrUnavailable) || d.Allowed {
+		t.Errorf("three keys where two have room: %s, %v", d, err)
+	}
+	if n := s.Len(); n != 2 {
+		t.Errorf("%d keys are held, want 2", n)
+	}
+	for _, keys := range [][]string{{"p", "p", "q"}, {"x", "y", "p"}, {"q", "q", "q"}} {
+		if d, err := g.Take(t.Context(), keys...); err != nil || !d.Allowed {
+			t.Errorf("%q, of which two are new at most: %s, %v", keys, d, err)
+		}
+	}
+	if n := s.Len(); n != 4 || s.Stats().Refused != 1 {
+		t.Errorf("%d keys are held, %d refused", n, s.Stats().Refused)
+	}
+
+	s = New(WithMaxKeys(4))
+	_, g = trio(t, s)
+	for i := range 100 {
+		if d, err := g.Take(t.Context(), fmt.Sprint("p", i), fmt.Sprint("q", i), fmt.Sprint("r", i%7)); err != nil || !d.Allowed && i < 4 {
+			t.Fatalf("request %d: %s, %v", i, d, err)
+		}
+		if n := s.Len(); n > 4 {
+			t.Fatalf("%d keys are held, more than 4", n)
+		}
+	}
+}
+
+// TestAGroupLargerThanTheStore cannot be decided, and says so instead of evicting for ever.
+func TestAGroupLargerThanTheStore(t *testing.T) {
+	s := New(WithMaxKeys(2))
+	_, g := trio(t, s)
+	if _, err := g.Take(t.Context(), "p", "q", "r"); !errors.Is(err, slidegate.ErrUnavailable) || !strings.Contains(err.Error(), "fewer keys") {
+		t.Errorf("three keys in a store of two: %v", err)
+	}
+	if d, err := g.Take(t.Context(), "p", "q", "p"); err != nil || !d.Allowed {
+		t.Errorf("two keys in a store of two: %s, %v", d, err)
+	}
+}
+
+// TestAClosedStoreDecidesNoGroup, nor takes anything back.
+func TestAClosedStoreDecidesNoGroup(t *testing.T) {
+	s := New()
+	_, g := trio(t, s)
+	d, err := g.Take(t.Context(), "p", "q", "r")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	_, err1 := g.Take(t.Context(), "p", "q", "r")
+	_, err2 := g.Peek(t.Context(), "p", "q", "r")
+	for verb, err := range map[string]error{"take": err1, "peek": err2, "refund": g.Refund(t.Context(), &d)} {
+		if !errors.Is(err, slidegate.ErrUnavailable) {
+			t.Errorf("%s: %v", verb, err)
+		}
+	}
+}
+
+// TestGroupsNeverWaitForEachOther in a circle: keys in every order, the same key twice, refunds, sweeps, and evictions
+// of a store too small, all at once.
+func TestGroupsNeverWaitForEachOther(t *testing.T) {
+	s := New(WithMaxKeys(5 * keysPerShard)) // eight shards
+	if len(s.shards) < 4 {
+		t.Fatalf("%d shards", len(s.shards))
+	}
+	small := New(WithMaxKeys(6))
+	keys := strings.Split("abcdefghijkl", "")
+	var wg sync.WaitGroup
+	for _, s := range []*Store{s, small} {
+		limiters, g := trio(t, s)
+		for i := range 8 {
+			wg.Go(func() {
+				for j := range 400 {
+					a, b, c := keys[(i+j)%12], keys[(5*i+7*j)%12], keys[(11*j)%12]
+					d, err := g.Take(t.Context(), a, b, c)
+					if err != nil {
+						t.Error(err)
+					}
+					if j%3 == 0 {
+						_ = g.Refund(t.Context(), &d)
+					}
+					if j%50 == 0 {
+						s.Sweep()
+						_ = limiters[0].Reset(t.Context(), b)
+					}
+				}
+			})
+		}
+	}
+	done := make(chan struct{})
+	go func() { wg.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(30 * time.Second):
+		t.Fatal("groups wait for each other")
+	}
+	if n := small.Len(); n > 6 {
+		t.Errorf("%d keys are held, more than 6", n)
+	}
+}
+
+// TestAGroupDecidesAtOneTime: the clock is read once, however many keys there are.
+func TestAGroupDecidesAtOneTime(t *testing.T) {
+	reads := 0
+	s := New(WithMaxKeys(100_000), WithClock(func() time.Time { reads++; return time.UnixMilli(int64(reads)) }))
+	_, g := trio(t, s)
+	for i := range 20 {
+		before := reads
+		d, err := g.Take(t.Context(), fmt.Sprint("p", i), "q", "r")
+		if err != nil || reads != before+1 || d.At() != time.UnixMilli(int64(reads)) {
+			t.Errorf("%d readings of the clock, %v", reads-before, err)
+		}
+	}
+}
