@@ -2,6 +2,7 @@ package gatetest_test
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"slices"
 	"sync"
@@ -40,8 +41,9 @@ func fails(t *testing.T, law gatetest.Law, f gatetest.Factory) bool {
 // A mutant is an oracle with one fault.
 type mutant struct {
 	slidegate.Store
-	bind func(plan, free slidegate.Plan) slidegate.Plan
-	with func(slidegate.Limit) slidegate.Limit
+	bind  func(plan, free slidegate.Plan) slidegate.Plan
+	joint func(plan, free slidegate.JointPlan) slidegate.JointPlan // nil: one key after another
+	with  func(slidegate.Limit) slidegate.Limit
 }
 
 func (m *mutant) Bind(limits []slidegate.Limit) (slidegate.Plan, error) {
@@ -60,6 +62,47 @@ func (m *mutant) Bind(limits []slidegate.Limit) (slidegate.Plan, error) {
 	}
 	unchecked, err := m.Store.Bind(free)
 	return m.bind(plan, unchecked), err
+}
+
+func (m *mutant) BindJoint(parts [][]slidegate.Limit) (slidegate.JointPlan, error) {
+	if m.joint == nil {
+		return nil, errors.ErrUnsupported
+	}
+	free := make([][]slidegate.Limit, len(parts))
+	for i := range parts {
+		free[i] = slices.Clone(parts[i])
+		for j := range free[i] {
+			free[i][j].Quota = slidegate.MaxQuota
+		}
+	}
+	store := m.Store.(slidegate.JointStore)
+	plan, err := store.BindJoint(parts)
+	if err != nil {
+		return nil, err
+	}
+	unchecked, err := store.BindJoint(free)
+	return m.joint(plan, unchecked), err
+}
+
+// A joint plan with a verb replaced.
+type alteredJoint struct {
+	slidegate.JointPlan
+	take   func(keys []string, cost int64) (slidegate.Answer, error)
+	refund func(keys []string, a slidegate.Answer, cost int64) error
+}
+
+func (p *alteredJoint) Take(ctx context.Context, keys []string, cost int64) (slidegate.Answer, error) {
+	if p.take != nil {
+		return p.take(keys, cost)
+	}
+	return p.JointPlan.Take(ctx, keys, cost)
+}
+
+func (p *alteredJoint) Refund(ctx context.Context, keys []string, a slidegate.Answer, cost int64) error {
+	if p.refund != nil {
+		return p.refund(keys, a, cost)
+	}
+	return p.JointPlan.Refund(ctx, keys, a, cost)
 }
 
 // A plan with one verb replaced.
@@ -110,7 +153,46 @@ func TestEveryLawCanFail(t *testing.T) {
 			return &altered{Plan: plan, take: func(key string, cost int64) (slidegate.Answer, error) { return f(plan, free, key, cost) }}
 		}
 	}
+	takeJoint := func(f func(plan, free slidegate.JointPlan, keys []string, cost int64) (slidegate.Answer, error)) func(plan, free slidegate.JointPlan) slidegate.JointPlan {
+		return func(plan, free slidegate.JointPlan) slidegate.JointPlan {
+			return &alteredJoint{JointPlan: plan, take: func(keys []string, cost int64) (slidegate.Answer, error) { return f(plan, free, keys, cost) }}
+		}
+	}
 	faults := map[string]mutant{
+		"several keys are charged when one refuses": {joint: takeJoint(func(plan, free slidegate.JointPlan, keys []string, cost int64) (slidegate.Answer, error) {
+			a, err := plan.Take(ctx, keys, cost)
+			if !a.Allowed {
+				_, err = free.Take(ctx, keys, cost)
+			}
+			return a, err
+		})},
+		"several keys are decided and charged in two acts": {joint: takeJoint(func(plan, free slidegate.JointPlan, keys []string, cost int64) (slidegate.Answer, error) {
+			a, err := plan.Peek(ctx, keys, cost)
+			if runtime.Gosched(); a.Allowed {
+				return free.Take(ctx, keys, cost)
+			}
+			return a, err
+		})},
+		"several keys are counted as the first": {joint: takeJoint(func(plan, _ slidegate.JointPlan, keys []string, cost int64) (slidegate.Answer, error) {
+			return plan.Take(ctx, slices.Repeat(keys[:1], len(keys)), cost)
+		})},
+		"the second of several keys refuses nothing": {joint: takeJoint(func(plan, free slidegate.JointPlan, keys []string, cost int64) (slidegate.Answer, error) {
+			a, err := plan.Take(ctx, keys, cost)
+			if other := []string{keys[0], "nobody"}; !a.Allowed && len(keys) == 2 {
+				b, err := plan.Peek(ctx, other, cost)
+				if b.Allowed {
+					return free.Take(ctx, keys, cost)
+				}
+				return a, err
+			}
+			return a, err
+		})},
+		"refunds of several keys do nothing": {joint: func(plan, _ slidegate.JointPlan) slidegate.JointPlan {
+			return &alteredJoint{JointPlan: plan, refund: func([]string, slidegate.Answer, int64) error { return nil }}
+		}},
+		"refunds of several keys give doubly": {joint: func(plan, _ slidegate.JointPlan) slidegate.JointPlan {
+			return &alteredJoint{JointPlan: plan, refund: func(keys []string, a slidegate.Answer, cost int64) error { return plan.Refund(ctx, keys, a, 2*cost) }}
+		}},
 		"refusals are charged": {bind: take(func(plan, free slidegate.Plan, key string, cost int64) (slidegate.Answer, error) {
 			a, err := plan.Take(ctx, key, cost)
 			if !a.Allowed {

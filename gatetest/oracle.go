@@ -87,6 +87,70 @@ func (p *oraclePlan) Reset(_ context.Context, key string) error {
 	return nil
 }
 
+// BindJoint implements [slidegate.JointStore].
+func (o *Oracle) BindJoint(parts [][]slidegate.Limit) (slidegate.JointPlan, error) {
+	p := &oracleJointPlan{o: o}
+	for _, limits := range parts {
+		p.parts = append(p.parts, &oraclePlan{o, limits})
+	}
+	return p, nil
+}
+
+type oracleJointPlan struct {
+	o     *Oracle
+	parts []*oraclePlan
+}
+
+func (p *oracleJointPlan) Joint([]string) bool { return true }
+
+func (p *oracleJointPlan) Take(_ context.Context, keys []string, cost int64) (slidegate.Answer, error) {
+	p.o.mu.Lock()
+	defer p.o.mu.Unlock()
+	now := p.o.clock.Now().UnixMilli()
+	answer := p.look(keys, now, cost)
+	if !answer.Allowed || cost == 0 {
+		return answer, nil
+	}
+	i := 0
+	for j, part := range p.parts {
+		for _, l := range part.limits {
+			answer.Readings[i] = p.o.spend(at(keys[j], l), l, now, cost)
+			i++
+		}
+	}
+	return answer, nil
+}
+
+func (p *oracleJointPlan) Peek(_ context.Context, keys []string, cost int64) (slidegate.Answer, error) {
+	p.o.mu.Lock()
+	defer p.o.mu.Unlock()
+	return p.look(keys, p.o.clock.Now().UnixMilli(), cost), nil
+}
+
+func (p *oracleJointPlan) Refund(_ context.Context, keys []string, charged slidegate.Answer, cost int64) error {
+	p.o.mu.Lock()
+	defer p.o.mu.Unlock()
+	now, i := p.o.clock.Now().UnixMilli(), 0
+	for j, part := range p.parts {
+		for _, l := range part.limits {
+			p.o.giveBack(at(keys[j], l), l, now, charged.Readings[i].At, cost)
+			i++
+		}
+	}
+	return nil
+}
+
+// look puts together what each part alone would say.
+func (p *oracleJointPlan) look(keys []string, now, cost int64) slidegate.Answer {
+	all, i := slidegate.Answer{Allowed: true, Now: now}, 0
+	for j, part := range p.parts {
+		one := part.look(keys[j], now, cost)
+		all.Allowed = all.Allowed && one.Allowed
+		i += copy(all.Readings[i:], one.Readings[:len(part.limits)])
+	}
+	return all
+}
+
 func at(key string, l slidegate.Limit) place { return place{key, l.Name, l.Algorithm, l.Window} }
 
 // look reads every limit and changes nothing.

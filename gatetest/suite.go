@@ -57,6 +57,10 @@ func Laws() []Law {
 		{"ResetForgetsOneKeyInEveryLimit", ResetForgetsOneKeyInEveryLimit},
 		{"OrderOfLimitsDoesNotMatter", OrderOfLimitsDoesNotMatter},
 		{"RecordedTimeNeverRunsBack", RecordedTimeNeverRunsBack},
+		{"SeveralKeysAgreeWithTheOracle", SeveralKeysAgreeWithTheOracle},
+		{"AllKeysAreChargedOrNone", AllKeysAreChargedOrNone},
+		{"GroupRefundGivesBackOnce", GroupRefundGivesBackOnce},
+		{"ConcurrentGroupsNeverExceedAQuota", ConcurrentGroupsNeverExceedAQuota},
 	}
 }
 
