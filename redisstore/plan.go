@@ -55,8 +55,11 @@ func limitArgs(limits []slidegate.Limit) (args []string) {
 }
 
 // Take implements [slidegate.Plan].
-func (p *plan) Take(ctx context.Context, key string, cost int64) (answer slidegate.Answer, err error) {
-	c := p.call(p.takes, key)
+func (p *plan) Take(ctx context.Context, key string, cost int64) (slidegate.Answer, error) {
+	return p.take(ctx, p.call(p.takes, key), cost)
+}
+
+func (p *plan) take(ctx context.Context, c *call, cost int64) (answer slidegate.Answer, err error) {
 	c.args = append(c.args, strconv.FormatInt(cost, 10))
 	reply, err := p.takes.ask(ctx, c)
 	if err != nil {
@@ -70,8 +73,11 @@ func (p *plan) Take(ctx context.Context, key string, cost int64) (answer slidega
 }
 
 // Peek implements [slidegate.Plan].
-func (p *plan) Peek(ctx context.Context, key string, cost int64) (answer slidegate.Answer, err error) {
-	c := p.call(p.peeks, key)
+func (p *plan) Peek(ctx context.Context, key string, cost int64) (slidegate.Answer, error) {
+	return p.peek(ctx, p.call(p.peeks, key), cost)
+}
+
+func (p *plan) peek(ctx context.Context, c *call, cost int64) (answer slidegate.Answer, err error) {
 	c.args = append(c.args, strconv.FormatInt(cost, 10))
 	reply, err := p.peeks.ask(ctx, c)
 	if err == nil {
@@ -82,7 +88,10 @@ func (p *plan) Peek(ctx context.Context, key string, cost int64) (answer slidega
 
 // Refund implements [slidegate.Plan].
 func (p *plan) Refund(ctx context.Context, key string, charged slidegate.Answer, cost int64) error {
-	c := p.call(p.refunds, key)
+	return p.refund(ctx, p.call(p.refunds, key), charged, cost)
+}
+
+func (p *plan) refund(ctx context.Context, c *call, charged slidegate.Answer, cost int64) error {
 	c.args = append(c.args, strconv.FormatInt(cost, 10))
 	for i := range p.limits {
 		c.args = append(c.args, p.args[i*argsPerLimit:(i+1)*argsPerLimit]...)
