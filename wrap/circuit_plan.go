@@ -2,6 +2,8 @@ package wrap
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/slidegate/slidegate"
 )
@@ -19,6 +21,22 @@ func (c *CircuitStore) Bind(limits []slidegate.Limit) (slidegate.Plan, error) {
 		return &quickCircuitPlan{circuitPlan{c, next}, quick}, nil
 	}
 	return &circuitPlan{c, next}, nil
+}
+
+// BindJoint implements [slidegate.JointStore], where the wrapped store does.
+func (c *CircuitStore) BindJoint(parts [][]slidegate.Limit) (slidegate.JointPlan, error) {
+	if c.invalid != nil {
+		return nil, c.invalid
+	}
+	store, ok := c.store.(slidegate.JointStore)
+	if !ok {
+		return nil, fmt.Errorf("wrap: the store behind the circuit decides over one key: %w", errors.ErrUnsupported)
+	}
+	next, err := store.BindJoint(parts)
+	if err != nil {
+		return nil, err
+	}
+	return &jointCircuitPlan{c, next}, nil
 }
 
 // A circuitPlan asks the plan behind it where the circuit lets it.
@@ -91,4 +109,43 @@ func (p *quickCircuitPlan) TakeOne(ctx context.Context, key string, cost int64) 
 	allowed, now, r, err = p.quick.TakeOne(ctx, key, cost)
 	p.c.leave(ctx, began, err)
 	return allowed, now, r, err
+}
+
+// A jointCircuitPlan is a circuit in front of a joint plan.
+type jointCircuitPlan struct {
+	c    *CircuitStore
+	next slidegate.JointPlan
+}
+
+// Joint asks nobody, so the circuit does not matter.
+func (p *jointCircuitPlan) Joint(keys []string) bool { return p.next.Joint(keys) }
+
+func (p *jointCircuitPlan) Take(ctx context.Context, keys []string, cost int64) (slidegate.Answer, error) {
+	began, err := p.c.enter(ctx)
+	if err != nil {
+		return slidegate.Answer{}, err
+	}
+	answer, err := p.next.Take(ctx, keys, cost)
+	p.c.leave(ctx, began, err)
+	return answer, err
+}
+
+func (p *jointCircuitPlan) Peek(ctx context.Context, keys []string, cost int64) (slidegate.Answer, error) {
+	began, err := p.c.enter(ctx)
+	if err != nil {
+		return slidegate.Answer{}, err
+	}
+	answer, err := p.next.Peek(ctx, keys, cost)
+	p.c.leave(ctx, began, err)
+	return answer, err
+}
+
+func (p *jointCircuitPlan) Refund(ctx context.Context, keys []string, charged slidegate.Answer, cost int64) error {
+	began, err := p.c.enter(ctx)
+	if err != nil {
+		return err
+	}
+	err = p.next.Refund(ctx, keys, charged, cost)
+	p.c.leave(ctx, began, err)
+	return err
 }
