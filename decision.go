@@ -97,6 +97,14 @@ func (d *Decision) KeyOf(i int) string {
 	return d.key
 }
 
+// Keys returns a copy of the keys that were asked for: of a [Group] one for each of its limiters, else Key alone.
+func (d *Decision) Keys() []string {
+	if r := d.receipt(); r != nil {
+		return append([]string(nil), r.keys[:r.group.limiters]...)
+	}
+	return []string{d.key}
+}
+
 // receipt returns what a group knows of its decision, nil if no group made it.
 func (d *Decision) receipt() *receipt {
 	if d.rest == nil {

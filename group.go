@@ -142,18 +142,17 @@ func (g *Group) Atomic(keys ...string) bool {
 	if g.check(keys) != nil {
 		return false
 	}
-	r := &receipt{group: g}
-	r.pick(keys)
-	return g.blocked || len(g.parts) < 2 || g.isJoint(r)
+	return g.blocked || len(g.parts) < 2 || g.isJoint(newReceipt(g, keys))
 }
 
-func (g *Group) isJoint(r *receipt) bool { return g.joint != nil && g.joint.Joint(r.own()) }
+func (g *Group) isJoint(r *receipt) bool { return g.joint != nil && g.joint.Joint(r.asked) }
 
 // A receipt is what a decision of a group has beside its readings: who they are of.
 type receipt struct {
 	rest
 	group *Group
-	keys  [MaxLimits]string // of the parts
+	keys  [MaxLimits]string // of the limiters
+	asked []string          // of the parts
 
 	// Readings are told as by the clock of the first part. A part whose own clock stood elsewhere has
 	// had its times shifted by so many milliseconds.
@@ -161,21 +160,25 @@ type receipt struct {
 	begun bool // a part has answered
 }
 
-func (r *receipt) pick(keys []string) {
-	for i, p := range r.group.parts {
-		r.keys[i] = keys[p.key]
+func newReceipt(g *Group, keys []string) *receipt {
+	r := &receipt{group: g}
+	copy(r.keys[:], keys)
+	r.asked = r.keys[:len(keys)]
+	if len(g.parts) < len(keys) {
+		r.asked = nil
+		for _, p := range g.parts {
+			r.asked = append(r.asked, keys[p.key])
+		}
 	}
+	return r
 }
-
-// own returns the keys of the parts.
-func (r *receipt) own() []string { return r.keys[:len(r.group.parts)] }
 
 func (r *receipt) keyOf(limit int) string {
 	i := 0
 	for limit >= r.group.parts[i].to {
 		i++
 	}
-	return r.keys[i]
+	return r.asked[i]
 }
 
 // Take decides a request of cost 1, with a key for each limiter in their order. See [Group.TakeN].
@@ -193,7 +196,7 @@ func (g *Group) TakeN(ctx context.Context, cost int64, keys ...string) (d Decisi
 	}
 	var a Answer
 	if g.isJoint(r) {
-		a, err = g.joint.Take(ctx, r.own(), cost)
+		a, err = g.joint.Take(ctx, r.asked, cost)
 	} else {
 		err = g.takeInOrder(ctx, r, cost, &a)
 	}
@@ -220,7 +223,7 @@ func (g *Group) PeekN(ctx context.Context, cost int64, keys ...string) (d Decisi
 	}
 	var a Answer
 	if g.isJoint(r) {
-		a, err = g.joint.Peek(ctx, r.own(), cost)
+		a, err = g.joint.Peek(ctx, r.asked, cost)
 	} else {
 		err = g.peekInOrder(ctx, r, cost, &a)
 	}
@@ -271,7 +274,7 @@ func (r *receipt) refund(ctx context.Context, d *Decision, n int64) error {
 	for i := range g.parts {
 		r.shiftBack(i, &charged)
 	}
-	return g.joint.Refund(ctx, r.own(), charged, n)
+	return g.joint.Refund(ctx, r.asked, charged, n)
 }
 
 // begin fills in what is known before a store is asked. There is no receipt where none is to be asked.
@@ -288,9 +291,7 @@ func (g *Group) begin(d *Decision, cost int64, keys []string) (*receipt, error) 
 		d.Allowed = !g.blocked
 		return nil, nil
 	}
-	r := &receipt{group: g}
-	r.pick(keys)
-	return r, nil
+	return newReceipt(g, keys), nil
 }
 
 func (g *Group) check(keys []string) error {
@@ -328,7 +329,7 @@ func (d *Decision) fillGroup(r *receipt, a *Answer) {
 func (g *Group) takeInOrder(ctx context.Context, r *receipt, cost int64, all *Answer) error {
 	all.Allowed = true
 	for i := range g.parts {
-		a, err := g.parts[i].plan.Take(ctx, r.keys[i], cost)
+		a, err := g.parts[i].plan.Take(ctx, r.asked[i], cost)
 		if err != nil {
 			g.giveBack(ctx, r, cost, all, i)
 			return err
@@ -359,7 +360,7 @@ func (g *Group) lookAround(ctx context.Context, r *receipt, cost int64, all *Ans
 		if i == refused {
 			continue
 		}
-		if a, err := g.parts[i].plan.Peek(ctx, r.keys[i], cost); err == nil {
+		if a, err := g.parts[i].plan.Peek(ctx, r.asked[i], cost); err == nil {
 			r.put(i, &a, all)
 		}
 	}
@@ -368,7 +369,7 @@ func (g *Group) lookAround(ctx context.Context, r *receipt, cost int64, all *Ans
 func (g *Group) peekInOrder(ctx context.Context, r *receipt, cost int64, all *Answer) error {
 	all.Allowed = true
 	for i := range g.parts {
-		a, err := g.parts[i].plan.Peek(ctx, r.keys[i], cost)
+		a, err := g.parts[i].plan.Peek(ctx, r.asked[i], cost)
 		if err != nil {
 			return err
 		}
@@ -381,7 +382,7 @@ func (g *Group) refundInOrder(ctx context.Context, r *receipt, cost int64, charg
 	var failed error
 	for i := range n {
 		a := r.cut(i, charged)
-		failed = errors.Join(failed, g.parts[i].plan.Refund(ctx, r.keys[i], a, cost))
+		failed = errors.Join(failed, g.parts[i].plan.Refund(ctx, r.asked[i], a, cost))
 	}
 	return failed
 }

@@ -245,12 +245,15 @@ func TestUnlimitedAndBlockedTakePart(t *testing.T) {
 	limiter, _ := newLimiter(t, perAccount)
 	g := slidegate.MustNewGroup(slidegate.Unlimited(), limiter, slidegate.Unlimited())
 	d, err := g.Take(background, "a", "ann", "b")
-	if err != nil || d.String() != "admitted, 1 of account=2/1h left, full in 1h0m0s" || d.KeyOf(0) != "ann" || !g.Atomic("a", "ann", "b") {
+	if err != nil || d.String() != "admitted, 1 of account=2/1h left, full in 1h0m0s" || d.KeyOf(0) != "ann" || !g.Atomic("a", "ann", "b") || !slices.Equal(d.Keys(), []string{"a", "ann", "b"}) {
 		t.Errorf("with Unlimited: %s, %v", d, err)
 	}
 	g = slidegate.MustNewGroup(limiter, slidegate.Blocked())
 	if d, err = g.Take(background, "ann", "b"); err != nil || d.Allowed || d.Len() != 0 || d.RetryAfter() != 0 {
 		t.Errorf("with Blocked: %s, %v", d, err)
+	}
+	if plain, _ := limiter.Peek(background, "bob"); !slices.Equal(plain.Keys(), []string{"bob"}) || plain.KeyOf(0) != "bob" {
+		t.Errorf("a limiter's decision has the keys %q", plain.Keys())
 	}
 	if left := remaining(t, limiter, "ann"); left[0] != 1 {
 		t.Errorf("Blocked has charged: %d left", left[0])

@@ -3,6 +3,7 @@ package httpgate
 import (
 	"context"
 	"errors"
+	"net/http"
 	"strings"
 	"time"
 
@@ -57,14 +58,14 @@ func (b *ban) bind(limiter *slidegate.Limiter) (err error) {
 	if err != nil {
 		return invalidf("Ban: %s", strings.TrimPrefix(err.Error(), slidegate.ErrInvalidLimit.Error()+": "))
 	}
-	b.plate = newPlate(policiesOf(b.bans))
+	b.plate = newPlate(policiesOf(b.bans.Limits()))
 	b.plate.ban = true
 	return nil
 }
 
 // takeUnlessBanned asks the limiter if the key is not banned, and counts a refusal as a strike. It returns
 // the plate of whoever refused.
-func (g *Gate) takeUnlessBanned(p *passage, plate *plate, key string, cost int64) (*plate, error) {
+func (g *Gate) takeUnlessBanned(r *http.Request, p *passage, plate *plate, key string, reason Reason, cost int64) (*plate, error) {
 	b := g.ban
 	banned, err := b.bans.Peek(p.Context, key)
 	if err != nil {
@@ -74,8 +75,8 @@ func (g *Gate) takeUnlessBanned(p *passage, plate *plate, key string, cost int64
 		p.limiter, p.decision, p.banned = b.bans, banned, true
 		return b.plate, nil
 	}
-	p.decision, err = p.limiter.TakeN(p.Context, key, cost)
-	if err != nil || p.decision.Allowed {
+	p.decision, err = g.take(r, p.limiter, plate, key, reason, cost)
+	if err != nil || !refusesItsKey(&p.decision) {
 		return plate, err
 	}
 	ctx, cancel := afterwards(p.Context) // who hangs up is not spared the strike
@@ -89,6 +90,16 @@ func (g *Gate) takeUnlessBanned(p *passage, plate *plate, key string, cost int64
 		return b.plate, nil
 	}
 	return plate, nil
+}
+
+// refusesItsKey tells of a refusal by a limit that counts the gate's own key. What others have used up is nobody's strike.
+func refusesItsKey(d *slidegate.Decision) bool {
+	for i := range d.Len() {
+		if d.Refuses(i) && d.KeyOf(i) == d.Key() {
+			return true
+		}
+	}
+	return false
 }
 
 // strike records a strike and bans the key if there are too many. It returns the refusal of a ban, and

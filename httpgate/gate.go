@@ -26,6 +26,7 @@ type Gate struct {
 	identity   identity // nil for the client's address
 	what       string   // the identity, for the log; empty where a request always has it
 	identified bool     // an option has said who is asking
+	also       []part   // whose limits hold as well, each for a key of its own
 	secret     *digest  // of keys; nil to store them as they are
 
 	rules           *rules // nil for none
@@ -86,7 +87,9 @@ func New(limiter *slidegate.Limiter, options ...Option) (*Gate, error) {
 			return nil, err
 		}
 	}
-	g.plate = newPlate(policiesOf(limiter))
+	if g.plate = g.plateOf(limiter); g.plate.err != nil {
+		return nil, g.plate.err
+	}
 	return g, nil
 }
 
@@ -251,9 +254,9 @@ func (g *Gate) decide(r *http.Request, p *passage) *plate {
 	if err == nil {
 		p.limiter = limiter
 		if g.ban != nil && len(plate.policies) > 0 {
-			plate, err = g.takeUnlessBanned(p, plate, key, cost)
+			plate, err = g.takeUnlessBanned(r, p, plate, key, reason, cost)
 		} else {
-			p.decision, err = limiter.TakeN(p.Context, key, cost)
+			p.decision, err = g.take(r, limiter, plate, key, reason, cost)
 		}
 		if g.sample != nil && !g.sample.over.Load() {
 			g.sample.look(g, r, key, reason)
@@ -281,7 +284,7 @@ func (g *Gate) judge(p *passage, plate *plate, err error) {
 		if never.Cost > 0 {
 			p.refused = plate.bit(never.Limit.Name)
 		}
-	case errors.Is(err, ErrNoAddress):
+	case uncountable(err):
 		g.quiet.lost.failed(g.logger, err)
 	case p.Context.Err() == nil: // somebody who hangs up is no evidence against the store
 		g.quiet.down.failed(g.logger, err)
@@ -317,8 +320,7 @@ func (g *Gate) speak(h http.Header, p *passage, plate *plate, values []string) {
 	}
 	page := page{formats: formats, retryAfter: g.retryAfter && !d.Allowed, now: d.At().UnixMilli()}
 	if g.partition != nil {
-		sum := g.partition.sum(d.Key())
-		page.partition = sum[:partitionKeyLength]
+		page.partitions = g.partitions(d)
 	}
 	if p.spoke {
 		page.outer = &outer.single
@@ -327,6 +329,20 @@ func (g *Gate) speak(h http.Header, p *passage, plate *plate, values []string) {
 	if mine := standings[binding(standings[:n])]; formats != 0 && (!p.spoke || mine.binds(p.single)) {
 		p.single, p.spoke = mine, true
 	}
+}
+
+// partitions returns the pk of every limit.
+func (g *Gate) partitions(d *slidegate.Decision) [][]byte {
+	all := make([][]byte, d.Len())
+	for i := range all {
+		if i > 0 && d.KeyOf(i) == d.KeyOf(i-1) {
+			all[i] = all[i-1]
+			continue
+		}
+		sum := g.partition.sum(d.KeyOf(i))
+		all[i] = sum[:partitionKeyLength]
+	}
+	return all
 }
 
 // counted tells whether p, or a passage outside it, is of the limiter and the key of inner.
@@ -354,11 +370,17 @@ func (g *Gate) undecided(w http.ResponseWriter, r *http.Request, p passage, next
 	switch {
 	case g.closed != nil:
 		g.closed.ServeHTTP(w, r.WithContext(&p))
-	case errors.Is(p.err, ErrNoAddress):
+	case uncountable(p.err):
 		noAddress.ServeHTTP(w, r)
 	default:
 		next.ServeHTTP(w, r)
 	}
+}
+
+// uncountable tells of an error that is no failure of a store: the request has no address, or the limits that
+// were chosen for it cannot be.
+func uncountable(err error) bool {
+	return errors.Is(err, ErrNoAddress) || errors.Is(err, slidegate.ErrInvalidLimit)
 }
 
 var noAddress = negotiated(Problem{Type: "about:blank", Title: "Internal Server Error", Status: http.StatusInternalServerError})
@@ -367,10 +389,13 @@ var noAddress = negotiated(Problem{Type: "about:blank", Title: "Internal Server 
 const maxPlates = 4096
 
 func (g *Gate) plateFor(l *slidegate.Limiter) *plate {
+	if l == g.limiter {
+		return g.plate
+	}
 	if p, ok := g.plates.Load(l); ok {
 		return p.(*plate)
 	}
-	p := newPlate(policiesOf(l))
+	p := g.plateOf(l)
 	if g.kept.Add(1) > maxPlates {
 		g.warn(limiterPerRequest)
 		return p

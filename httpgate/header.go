@@ -104,8 +104,7 @@ type policy struct {
 	unit   string
 }
 
-func policiesOf(l *slidegate.Limiter) []policy {
-	limits := l.Limits()
+func policiesOf(limits []slidegate.Limit) []policy {
 	policies := make([]policy, len(limits))
 	for i, limit := range limits {
 		policies[i] = newPolicy(limit)
@@ -183,6 +182,9 @@ type plate struct {
 	draft8   []string // RateLimit-Policy, shared by all responses and never modified
 	draft7   []string
 	refusals []atomic.Pointer[choice] // by the set of limits that refused, made when first needed
+
+	group *slidegate.Group // where the gate decides over several keys
+	err   error            // why it cannot
 }
 
 func newPlate(policies []policy) *plate {
@@ -237,8 +239,8 @@ func separate(b []byte, i int) []byte {
 	return b
 }
 
-// appendPolicies8 lists the policies of draft 8; partition is nil for no pk.
-func appendPolicies8(b []byte, policies []policy, partition []byte) []byte {
+// appendPolicies8 lists the policies of draft 8; partitions are nil for no pk.
+func appendPolicies8(b []byte, policies []policy, partitions [][]byte) []byte {
 	for i, p := range policies {
 		b = separate(b, i)
 		b = append(b, p.name...)
@@ -250,7 +252,7 @@ func appendPolicies8(b []byte, policies []policy, partition []byte) []byte {
 		}
 		b = append(b, ";w="...)
 		b = strconv.AppendInt(b, p.window, 10)
-		b = appendPartition(b, partition)
+		b = appendPartition(b, partitions, i)
 	}
 	return b
 }
@@ -258,11 +260,11 @@ func appendPolicies8(b []byte, policies []policy, partition []byte) []byte {
 // partitionKeyLength is how much of a key's HMAC is sent as pk, in bytes.
 const partitionKeyLength = 12
 
-func appendPartition(b, partition []byte) []byte {
-	if partition == nil {
+func appendPartition(b []byte, partitions [][]byte, i int) []byte {
+	if partitions == nil || partitions[i] == nil {
 		return b
 	}
-	return appendBytes(append(b, ";pk="...), partition)
+	return appendBytes(append(b, ";pk="...), partitions[i])
 }
 
 // appendPolicies7 lists the policies of drafts 6 and 7, where two of one quota are not allowed: the
@@ -284,7 +286,7 @@ func appendPolicies7(b []byte, policies []policy) []byte {
 	return b
 }
 
-func (p *plate) appendDraft8(b []byte, standings []standing, partition []byte) []byte {
+func (p *plate) appendDraft8(b []byte, standings []standing, partitions [][]byte) []byte {
 	for i, s := range standings {
 		b = separate(b, i)
 		b = append(b, p.policies[i].name...)
@@ -292,7 +294,7 @@ func (p *plate) appendDraft8(b []byte, standings []standing, partition []byte) [
 		b = strconv.AppendInt(b, s.remaining, 10)
 		b = append(b, ";t="...)
 		b = strconv.AppendInt(b, s.seconds(), 10)
-		b = appendPartition(b, partition)
+		b = appendPartition(b, partitions, i)
 	}
 	return b
 }
@@ -322,7 +324,7 @@ type page struct {
 	formats    formats
 	retryAfter bool
 	now        int64     // the store's clock, in milliseconds
-	partition  []byte    // the pk; nil for none
+	partitions [][]byte  // the pk of each policy; nil for none
 	outer      *standing // of the limit that binds in the gates outside this one, if there are any
 }
 
@@ -342,7 +344,7 @@ func (p *plate) write(h http.Header, page *page, values []string, standings []st
 		s = s.integer(fieldRetryAfter, retryAfter(standings))
 	}
 	if set.has(Draft8) {
-		s = s.end(fieldRateLimit, p.appendDraft8(s.text, standings, page.partition))
+		s = s.end(fieldRateLimit, p.appendDraft8(s.text, standings, page.partitions))
 	} else if set.has(Draft7) && mine(fieldRateLimit) {
 		s = s.end(fieldRateLimit, appendDraft7(s.text, quota, single))
 	}
@@ -362,8 +364,8 @@ func (p *plate) write(h http.Header, page *page, values []string, standings []st
 	}
 	s.put(h, values, set.has(Draft8))
 	switch {
-	case set.has(Draft8) && page.partition != nil:
-		h[policyName] = behind(h[policyName], one(string(appendPolicies8(nil, p.policies, page.partition))))
+	case set.has(Draft8) && page.partitions != nil:
+		h[policyName] = behind(h[policyName], one(string(appendPolicies8(nil, p.policies, page.partitions))))
 	case set.has(Draft8):
 		h[policyName] = behind(h[policyName], p.draft8)
 	case set.has(Draft7), set.has(Draft6):

@@ -200,18 +200,26 @@ func (g *Gate) KeyOf(r *http.Request) (string, error) {
 // keyOf returns the key of a request as it is stored, and how the client's address was found if it
 // was looked for.
 func (g *Gate) keyOf(r *http.Request) (string, Reason, error) {
-	if g.identity == nil {
-		return g.addressKey(r)
+	if key, reason, ok := g.told(r, g.identity); ok {
+		return key, reason, nil
 	}
-	key, reason, err := g.identity(g, r)
-	if err != nil || key == "" {
-		return g.addressKey(r)
+	return g.addressKey(r)
+}
+
+// told returns what an identity says of a request, as it is stored, if it can tell.
+func (g *Gate) told(r *http.Request, id identity) (key string, reason Reason, ok bool) {
+	if id == nil {
+		return "", "", false
 	}
-	if g.secret != nil {
+	key, reason, err := id(g, r)
+	switch {
+	case err != nil || key == "":
+		return "", "", false
+	case g.secret != nil:
 		sum := g.secret.sum(key)
-		return "hmac:" + hex.EncodeToString(sum[:]), reason, nil
+		return "hmac:" + hex.EncodeToString(sum[:]), reason, true
 	}
-	return bounded(key), reason, nil
+	return bounded(key), reason, true
 }
 
 // who returns the key of one identity. Where that cannot tell, the key is the address, under its own

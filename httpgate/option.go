@@ -161,7 +161,7 @@ func OnStoreError(f func(error)) Option {
 		return func(g *Gate) { g.reject("OnStoreError: the function is nil") }
 	}
 	return Observe(func(e *Event) {
-		if e.Err != nil && !e.Canceled && !errors.Is(e.Err, ErrNoAddress) && !errors.Is(e.Err, ErrForbidden) {
+		if e.Err != nil && !e.Canceled && !uncountable(e.Err) && !errors.Is(e.Err, ErrForbidden) {
 			f(e.Err)
 		}
 	})

@@ -95,7 +95,7 @@ func (a *account) settle(ctx context.Context, cost int64) (unpaid int64, err err
 
 // charge charges more, as far as there is room, and returns what there was none for.
 func (a *account) charge(ctx context.Context, more int64) (unpaid int64, err error) {
-	d, err := a.limiter.TakeUpTo(ctx, a.decision.Key(), more)
+	d, err := a.gate.takeUpTo(ctx, &a.passage, more)
 	if err != nil {
 		return 0, err
 	}

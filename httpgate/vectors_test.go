@@ -170,7 +170,7 @@ func fields(t *testing.T, v vector) {
 		t.Fatal(err)
 	}
 	var policies []policy
-	var partition []byte
+	var partitions [][]byte
 	var standings []standing
 	for _, p := range in.Policies {
 		window, err1 := slidegate.ParseDuration(p.Window)
@@ -180,16 +180,18 @@ func fields(t *testing.T, v vector) {
 		}
 		one := newPolicy(slidegate.Per(window, p.Quota).Named(p.Name))
 		one.unit = p.Unit
+		var partition []byte
 		if p.PK != "" {
 			if partition, err = base64.StdEncoding.DecodeString(p.PK); err != nil {
 				t.Fatal(err)
 			}
 		}
+		partitions = append(partitions, partition)
 		policies = append(policies, one)
 		standings = append(standings, standing{clamp(p.Remaining), reset, p.Violated})
 	}
 	h := http.Header{}
-	newPlate(policies).write(h, &page{formats: 1 << format, now: in.Now * 1000, partition: partition}, nil, standings)
+	newPlate(policies).write(h, &page{formats: 1 << format, now: in.Now * 1000, partitions: partitions}, nil, standings)
 	got := map[string]string{}
 	for name, values := range h {
 		got[name] = strings.Join(values, ", ")
@@ -221,7 +223,7 @@ func express(t *testing.T, v vector) {
 	sum := sha256.Sum256([]byte(in.Key))
 	for field, partition := range map[string][]byte{"RateLimit": nil, "RateLimit-Policy": []byte(hex.EncodeToString(sum[:])[:12])} {
 		h := http.Header{}
-		newPlate([]policy{newPolicy(limit)}).write(h, &page{formats: 1 << Draft8, partition: partition}, nil, stands)
+		newPlate([]policy{newPolicy(limit)}).write(h, &page{formats: 1 << Draft8, partitions: [][]byte{partition}}, nil, stands)
 		if got, want := h.Get(field), strings.ReplaceAll(want.Headers[field], "; ", ";"); got != want {
 			t.Errorf("%s: got %s, want %s", field, got, want)
 		}
