@@ -41,6 +41,11 @@
 // algorithm and window of the limit, never by its quota, so raising or lowering the quota of a named
 // limit keeps its history. Limiters over one store share exactly where all four are equal.
 //
+// # Several keys
+//
+// A [Group] makes one decision over several keys, such as the address, the account and everybody of a
+// login: all are charged or none, in one act where the store can.
+//
 // # Where state lives
 //
 // A [Store] keeps the state and the time. Package memstore is the store in the memory of a process;

@@ -23,6 +23,9 @@
 // The suite asks for a store on an injected clock. A store that keeps time elsewhere needs an option
 // for it, if only for its tests: time that passes by itself would make every law a guess.
 //
+// Some laws are of decisions over several keys. A store that is a [slidegate.JointStore] is held to more
+// in them: what it decides in one act refuses nobody without need.
+//
 // # To write a gate
 //
 // [NewOracle] and a [Clock] make a limiter whose every answer can be foretold. [Failing] is a store
