@@ -207,18 +207,23 @@ func (p *plate) bit(name string) uint8 {
 	return 0
 }
 
+// names returns the names of a set of limits.
+func (p *plate) names(set uint8) (names []string) {
+	for i := range p.policies {
+		if set&(1<<i) != 0 {
+			names = append(names, p.policies[i].raw)
+		}
+	}
+	return names
+}
+
 // refusal returns the answer to a request that a set of limits refused.
 func (g *Gate) refusal(p *plate, refused uint8) *choice {
 	slot := &p.refusals[refused]
 	if c := slot.Load(); c != nil {
 		return c
 	}
-	var names []string
-	for i := range p.policies {
-		if refused&(1<<i) != 0 {
-			names = append(names, p.policies[i].raw)
-		}
-	}
+	names := p.names(refused)
 	problem := g.problem(names...)
 	if p.ban {
 		problem = AbnormalUsage(names...)
