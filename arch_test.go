@@ -31,7 +31,8 @@ var mayImport = map[string][]string{
 	"redisstore/goredis": {".", "redisstore"},
 	"redisstore/rueidis": {".", "redisstore"},
 
-	"grpcgate": {".", "httpgate", "memstore"},
+	"connectgate": {".", "httpgate", "memstore"},
+	"grpcgate":    {".", "httpgate", "memstore"},
 }
 
 // free are the modules that may import anything, and that nobody else may import.
