@@ -1,0 +1,385 @@
+package httpgate
+
+import (
+	"container/list"
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/slidegate/slidegate"
+)
+
+const (
+	// patience is how long others wait for an answer that is to say how many they may be. It is also
+	// how long a request is taken to travel until its server has charged it.
+	patience = time.Second
+
+	// longestHold is the longest time that a host's word is taken for.
+	longestHold = 24 * time.Hour
+
+	// maxBudgets is how many policies of a host are kept.
+	maxBudgets = 16
+
+	// widest is the longest that requests which waited for a reset are spread apart, and usual how
+	// far where no window is known.
+	widest = time.Second
+	usual  = 100 * time.Millisecond
+)
+
+// A host is what is known of one server, and who waits for it. Times are since the transport was made.
+type host struct {
+	used  atomic.Int64 // when last, for eviction
+	clock func() time.Duration
+
+	mu       sync.Mutex
+	known    bool // an answer has come, or the program told
+	sent     int64
+	answered int64
+	budgets  []*budget
+	hold     time.Duration // nothing is sent before
+	probe    time.Duration // when the probe that is out was sent, -1 if none is
+
+	lastSent, lastAnswer time.Duration
+
+	queue  list.List // of *waiter
+	spread bool      // who waits does so for a moment that comes to all at once
+	next   time.Duration
+	timer  *time.Timer
+}
+
+func newHost(clock func() time.Duration, presumed []slidegate.Limit) *host {
+	h := &host{clock: clock, known: len(presumed) > 0, probe: -1}
+	for _, l := range presumed {
+		b := &budget{name: l.Name, quota: l.Quota, window: l.Window, span: l.Window, presumed: true, complete: true}
+		if l.Algorithm == slidegate.SlidingCounter {
+			b.span *= 2 // a charge counts until the end of the window after its own
+		}
+		b.said.free = l.Quota
+		h.budgets = append(h.budgets, b)
+	}
+	return h
+}
+
+// A pass is the right to send one request.
+type pass struct {
+	at       time.Duration
+	answered int64 // requests whose answer had come by then: they are in whatever this one's says
+	probe    bool
+}
+
+// A waiter is a request that is held back.
+type waiter struct {
+	until   time.Duration // the latest moment to be sent
+	granted bool
+	ready   chan struct{}
+	pass    pass
+	err     error
+}
+
+// idle is since when no request can have been charged.
+func (h *host) idle() time.Duration {
+	if h.sent > h.answered {
+		return max(h.lastAnswer, h.lastSent+patience)
+	}
+	return h.lastAnswer
+}
+
+func (h *host) charged(b *budget) int64 { return h.sent - b.spared }
+
+// admit sends one more request if every budget has room.
+func (h *host) admit(now time.Duration) (pass, bool) {
+	if now < h.hold || !h.known && h.probe >= 0 && now < h.probe+patience {
+		return pass{}, false
+	}
+	probe := false
+	for _, b := range h.budgets {
+		charged := h.charged(b)
+		b.ripen(now, h.idle(), charged)
+		ok, alone := b.admits(charged)
+		if !ok {
+			return pass{}, false
+		}
+		probe = probe || alone
+	}
+	if probe && h.probe >= 0 && now < h.probe+patience {
+		return pass{}, false
+	}
+	if probe = probe || !h.known && h.probe < 0; probe {
+		h.probe = now
+	}
+	h.sent++
+	h.lastSent = now
+	return pass{now, h.answered, probe}, true
+}
+
+// wake returns the earliest time at which the n-th request from now may be sent, as far as is known.
+func (h *host) wake(n int64, now time.Duration) time.Duration {
+	at := max(now, h.hold)
+	if h.spread {
+		at = max(at, h.next+time.Duration(n-1)*h.distance())
+	}
+	for _, b := range h.budgets {
+		at = max(at, b.when(n, now, h.idle(), h.charged(b)))
+	}
+	return at
+}
+
+// tightest returns the name of the policy that has room last.
+func (h *host) tightest(now time.Duration) (name string) {
+	last := now
+	for _, b := range h.budgets {
+		if at := b.when(1, now, h.idle(), h.charged(b)); at > last {
+			name, last = b.name, at
+		}
+	}
+	return name
+}
+
+// distance is how far apart requests are sent that waited for the same moment.
+func (h *host) distance() time.Duration {
+	d := time.Duration(0)
+	for _, b := range h.budgets {
+		if b.quota > 0 && b.window > 0 {
+			d = max(d, b.window/time.Duration(b.quota))
+		}
+	}
+	if d == 0 {
+		return usual
+	}
+	return min(d, widest)
+}
+
+// hopeful tells whether an answer that is on its way may change how long there is to wait.
+func (h *host) hopeful(now time.Duration) bool { return h.sent > h.answered && now >= h.hold }
+
+// enter returns when the request may be sent, or fails at once if that cannot be until a moment. A
+// request that was refused goes before those that have not been sent.
+func (h *host) enter(ctx context.Context, until time.Duration, first bool) (pass, error) {
+	h.mu.Lock()
+	now := h.clock()
+	if h.queue.Len() == 0 || first {
+		if p, ok := h.admit(now); ok {
+			h.mu.Unlock()
+			return p, nil
+		}
+	}
+	wait := until - now
+	switch need := h.wake(int64(h.queue.Len())+1, now) - now; {
+	case h.hopeful(now):
+		wait = max(wait, patience)
+	case need > wait:
+		name := h.tightest(now)
+		h.mu.Unlock()
+		return pass{}, tooSoon(ctx, need, name)
+	}
+	w := &waiter{until: until, ready: make(chan struct{})}
+	var place *list.Element
+	if first {
+		place = h.queue.PushFront(w)
+	} else {
+		place = h.queue.PushBack(w)
+	}
+	h.dispatch(now)
+	h.mu.Unlock()
+	return h.await(ctx, w, place, wait)
+}
+
+func (h *host) await(ctx context.Context, w *waiter, place *list.Element, wait time.Duration) (pass, error) {
+	timer := time.NewTimer(max(wait, 0) + time.Millisecond)
+	defer timer.Stop()
+	select {
+	case <-w.ready:
+		return w.pass, w.err
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := h.clock()
+	if w.granted {
+		if ctx.Err() == nil {
+			return w.pass, w.err
+		}
+		if w.err == nil {
+			h.close(w.pass, now, true)
+		}
+	} else {
+		h.queue.Remove(place)
+	}
+	h.dispatch(now)
+	if err := ctx.Err(); err != nil {
+		return pass{}, err
+	}
+	return pass{}, tooSoon(ctx, max(h.wake(1, now)-now, time.Millisecond), h.tightest(now))
+}
+
+// dispatch lets as many go as may, in order, and sees to it that the rest is woken.
+func (h *host) dispatch(now time.Duration) {
+	for h.queue.Len() > 0 && !(h.spread && now < h.next) {
+		p, ok := h.admit(now)
+		if !ok {
+			break
+		}
+		if h.spread {
+			h.next = now + h.distance()
+		}
+		h.release(h.queue.Front(), p, nil)
+	}
+	if h.queue.Len() == 0 {
+		h.spread, h.next = false, 0
+		if h.timer != nil {
+			h.timer.Stop()
+		}
+		return
+	}
+	at := h.wake(1, now)
+	h.spread = h.spread || at > now
+	if at <= now {
+		at = h.probe + patience
+	}
+	h.turnAway(now, at)
+	wait := max(at-now, time.Millisecond)
+	if h.timer == nil {
+		h.timer = time.AfterFunc(wait, h.tick)
+		return
+	}
+	h.timer.Reset(wait)
+}
+
+func (h *host) tick() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.dispatch(h.clock())
+}
+
+func (h *host) release(place *list.Element, p pass, err error) {
+	w := place.Value.(*waiter)
+	h.queue.Remove(place)
+	w.pass, w.err, w.granted = p, err, true
+	close(w.ready)
+}
+
+// turnAway fails those at once that cannot be served in time any more.
+func (h *host) turnAway(now, at time.Duration) {
+	if h.hopeful(now) {
+		return
+	}
+	name := ""
+	for e := h.queue.Front(); e != nil; {
+		next := e.Next()
+		if w := e.Value.(*waiter); at > w.until {
+			if name == "" {
+				name = h.tightest(now)
+			}
+			h.release(e, pass{}, &TooSoonError{Wait: at - now, Policy: name})
+		}
+		e = next
+	}
+}
+
+// close counts a request as done; spared says that no policy charged it.
+func (h *host) close(p pass, now time.Duration, spared bool) {
+	h.answered++
+	h.lastAnswer = now
+	if p.probe {
+		h.probe = -1
+	}
+	if spared {
+		for _, b := range h.budgets {
+			b.spared++
+		}
+	}
+}
+
+// An outcome is what became of a request.
+type outcome struct {
+	announcement
+	unsent  bool // it never reached the server
+	failed  bool // it may have
+	stale   bool // from a cache: the server was not asked
+	refused bool
+	wait    time.Duration // of a refusal, -1 where it does not say
+}
+
+// leave takes over what became of a request.
+func (h *host) leave(p pass, o *outcome) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := h.clock()
+	defer h.dispatch(now)
+	h.close(p, now, o.unsent || o.stale)
+	if o.unsent || o.stale || o.failed {
+		return
+	}
+	h.known = true
+	if o.refused {
+		if o.wait <= 0 {
+			o.wait = patience
+		}
+		h.hold = max(h.hold, now+min(o.wait, longestHold))
+		if len(o.policies) == 0 {
+			o.policies = append(o.policies, Policy{Reset: -1})
+		}
+	}
+	h.hear(p, o, now)
+}
+
+// hear tells every budget what the answer says of it.
+func (h *host) hear(p pass, o *outcome, now time.Duration) {
+	spoken := uint32(0)
+	for _, policy := range o.policies {
+		if policy.Unit != "" && policy.Unit != "requests" && policy.Unit != "request" {
+			continue
+		}
+		i := h.find(&policy, spoken)
+		if i < 0 {
+			continue
+		}
+		b := h.budgets[i]
+		spoken |= 1 << i
+		b.complete = b.presumed || o.complete
+		b.hear(&hearing{
+			Policy: policy, sent: p.at, now: now, charged: h.charged(b), seen: p.answered + 1 - b.spared,
+			refused: o.refused, wait: h.hold - now,
+		})
+	}
+	for i := len(h.budgets) - 1; i >= 0; i-- {
+		b := h.budgets[i]
+		switch {
+		case spoken&(1<<i) != 0:
+		case b.presumed:
+			b.silent(now, p.answered+1-b.spared)
+		case b.outdated(now):
+			h.budgets = slices.Delete(h.budgets, i, i+1)
+		default:
+			b.spared++
+		}
+	}
+}
+
+// find returns the index of a policy's budget, which is made if there is none. A host that announces more
+// policies than are kept has those that were heard of last; -1 where this answer alone has more.
+func (h *host) find(p *Policy, spoken uint32) int {
+	for i, b := range h.budgets {
+		if b.name == p.Name && (b.partition == p.Partition || b.presumed) {
+			return i
+		}
+	}
+	b := &budget{name: p.Name, partition: p.Partition}
+	if len(h.budgets) < maxBudgets {
+		h.budgets = append(h.budgets, b)
+		return len(h.budgets) - 1
+	}
+	oldest := -1
+	for i, other := range h.budgets {
+		if spoken&(1<<i) == 0 && !other.presumed && (oldest < 0 || other.latest < h.budgets[oldest].latest) {
+			oldest = i
+		}
+	}
+	if oldest >= 0 {
+		h.budgets[oldest] = b
+	}
+	return oldest
+}

@@ -1,0 +1,249 @@
+package httpgate_test
+
+import (
+	"context"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/httpgate"
+	"github.com/slidegate/slidegate/memstore"
+)
+
+// A pipeListener is a network without sockets, so that a real server and a real client can run on the
+// time of a synctest bubble.
+type pipeListener struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func newPipeListener() *pipeListener {
+	return &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
+}
+
+func (l *pipeListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *pipeListener) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return nil
+}
+
+func (l *pipeListener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
+
+func (l *pipeListener) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	client, server := net.Pipe()
+	select {
+	case l.conns <- addressed{server}:
+		return client, nil
+	case <-l.closed:
+		return nil, &net.OpError{Op: "dial", Net: "pipe", Err: net.ErrClosed}
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// addressed is a connection whose peer has an address to count by.
+type addressed struct{ net.Conn }
+
+func (addressed) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 4711} }
+
+// A loop is a gate in a server, and a client of it, in one synctest bubble.
+type loop struct {
+	client  *http.Client
+	served  atomic.Int64
+	refused atomic.Int64
+	seen    sync.Map // statuses that the client got, with counts
+}
+
+// newLoop must be called in a bubble. Requests take up to lag each way.
+func newLoop(t *testing.T, limiter *slidegate.Limiter, lag time.Duration, gate []httpgate.Option, options ...httpgate.TransportOption) *loop {
+	t.Helper()
+	l := &loop{}
+	travel := func() {
+		if lag > 0 {
+			<-time.After(rand.N(lag))
+		}
+	}
+	inner := httpgate.MustNew(limiter, append(gate, httpgate.Observe(func(e *httpgate.Event) {
+		if e.Decision.Allowed {
+			l.served.Add(1)
+		} else {
+			l.refused.Add(1)
+		}
+	}))...).Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		travel()
+		io.WriteString(w, "hello")
+	}))
+	listener := newPipeListener()
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		travel()
+		inner.ServeHTTP(w, r)
+	})}
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(listener) }()
+	base := &http.Transport{DialContext: listener.dial, MaxIdleConnsPerHost: 100}
+	transport, err := httpgate.NewTransport(base, options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.client = &http.Client{Transport: transport}
+	t.Cleanup(func() {
+		l.client.CloseIdleConnections()
+		server.Close()
+		<-done
+	})
+	return l
+}
+
+// get sends one request and returns its status, 0 for an error.
+func (l *loop) get(t *testing.T, ctx context.Context) (int, error) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(ctx, "GET", "http://gate.test/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := l.client.Do(r)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+		t.Error(err)
+	}
+	return resp.StatusCode, nil
+}
+
+// work sends n requests from each of several goroutines, one after the other, all of which must succeed.
+func (l *loop) work(t *testing.T, goroutines, n int) {
+	t.Helper()
+	var wg sync.WaitGroup
+	for range goroutines {
+		wg.Go(func() {
+			for range n {
+				if status, err := l.get(t, t.Context()); status != 200 {
+					t.Errorf("got %d, %v", status, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+var transportFormats = []struct {
+	name string
+	set  []httpgate.Format
+}{
+	{"draft-8", []httpgate.Format{httpgate.Draft8}},
+	{"draft-7", []httpgate.Format{httpgate.Draft7}},
+	{"draft-6", []httpgate.Format{httpgate.Draft6}},
+	{"legacy", []httpgate.Format{httpgate.Legacy}},
+	{"legacy-delta", []httpgate.Format{httpgate.LegacyDelta}},
+	{"all", []httpgate.Format{httpgate.Draft8, httpgate.Draft6, httpgate.Legacy}},
+}
+
+var transportLimits = map[string][]slidegate.Limit{
+	"log":              {slidegate.Per(10*time.Second, 20)},
+	"counter":          {slidegate.Per(10*time.Second, 20).Counter()},
+	"log and log":      {slidegate.PerSecond(4).Named("burst"), slidegate.PerMinute(50).Named("sustained")},
+	"log and counter":  {slidegate.PerSecond(5).Named("burst"), slidegate.PerMinute(50).Counter().Named("sustained")},
+	"counter and log":  {slidegate.PerSecond(7).Counter().Named("burst"), slidegate.Per(20*time.Second, 30).Named("sustained")},
+	"one at a time":    {slidegate.Per(3*time.Second, 1)},
+	"one, by counter":  {slidegate.Per(3*time.Second, 1).Counter()},
+	"equal quotas":     {slidegate.PerSecond(10).Named("a"), slidegate.PerMinute(10).Named("b")},
+	"coarse":           {slidegate.PerMinute(30).WithResolution(7 * time.Second)},
+	"hidden in legacy": {slidegate.PerSecond(10).Named("burst"), slidegate.PerMinute(12).Named("sustained")},
+}
+
+// inTheYear2002 lets time pass in a bubble, which begins in 2000, until seconds since the epoch are told
+// apart from seconds from now.
+func inTheYear2002() { <-time.After(2*365*24*time.Hour + 347*time.Millisecond) }
+
+// forEachLoop runs f for every set of limits and every format, in a bubble each.
+func forEachLoop(t *testing.T, f func(t *testing.T, limits []slidegate.Limit, formats httpgate.Option)) {
+	for name, limits := range transportLimits {
+		for _, format := range transportFormats {
+			t.Run(name+"/"+format.name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					inTheYear2002()
+					f(t, limits, httpgate.Headers(format.set...))
+				})
+			})
+		}
+	}
+}
+
+// TestTransportIsNeverRefused: in front of our own gate, whatever the algorithm and the format, many goroutines
+// through one Transport are not refused once, though they send as fast as they may.
+func TestTransportIsNeverRefused(t *testing.T) {
+	forEachLoop(t, func(t *testing.T, limits []slidegate.Limit, formats httpgate.Option) {
+		store := memstore.New()
+		defer store.Close()
+		l := newLoop(t, slidegate.MustNew(store, limits...), 40*time.Millisecond, []httpgate.Option{formats}, httpgate.MaxWait(time.Hour))
+		begin := time.Now()
+		l.work(t, 20, 6)
+		if n := l.refused.Load(); n != 0 {
+			t.Errorf("%d requests were refused", n)
+		}
+		t.Logf("%d in %s", l.served.Load(), time.Since(begin))
+	})
+}
+
+// TestTransportIsRefusedOnce: where the budget was spent before, one request at most is refused.
+func TestTransportIsRefusedOnce(t *testing.T) {
+	forEachLoop(t, func(t *testing.T, limits []slidegate.Limit, formats httpgate.Option) {
+		store := memstore.New()
+		defer store.Close()
+		limiter := slidegate.MustNew(store, limits...)
+		for {
+			if d, err := limiter.Take(t.Context(), "ip:192.0.2.1"); err != nil || !d.Allowed {
+				break
+			}
+			<-time.After(30 * time.Millisecond)
+		}
+		l := newLoop(t, limiter, 40*time.Millisecond, []httpgate.Option{formats}, httpgate.MaxWait(time.Hour))
+		l.work(t, 20, 3)
+		if n := l.refused.Load(); n > 1 {
+			t.Errorf("%d requests were refused", n)
+		}
+	})
+}
+
+// TestTransportThatKnowsIsNeverRefused: with the limits told beforehand nobody waits for a first answer and
+// nobody is refused, also by a gate that sends no fields.
+func TestTransportThatKnowsIsNeverRefused(t *testing.T) {
+	known := func(t *testing.T, limits []slidegate.Limit, formats httpgate.Option) {
+		store := memstore.New()
+		defer store.Close()
+		l := newLoop(t, slidegate.MustNew(store, limits...), 40*time.Millisecond, []httpgate.Option{formats},
+			httpgate.MaxWait(time.Hour), httpgate.Presume(limits...))
+		l.work(t, 20, 6)
+		if n := l.refused.Load(); n != 0 {
+			t.Errorf("%d requests were refused", n)
+		}
+	}
+	forEachLoop(t, known)
+	for name, limits := range transportLimits {
+		if name == "coarse" {
+			continue // how coarse, nothing tells
+		}
+		t.Run(name+"/none", func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { known(t, limits, httpgate.Headers()) })
+		})
+	}
+}
+
