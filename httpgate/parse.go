@@ -40,41 +40,33 @@ type Policy struct {
 // Unix epoch, which are the larger numbers, or a date; a point in time is taken relative to the response's Date,
 // or else to now. ok is false if there is nothing to read.
 func ParseRateLimit(h http.Header, now time.Time) (policies []Policy, ok bool) {
-	var a announcement
-	a.read(h, now)
-	return a.policies, len(a.policies) > 0
+	policies, _ = announced(h, now, nil)
+	return policies, len(policies) > 0
 }
 
 // maxPolicies is how many members of a field are read, which is what RFC 9651 section 3.1 asks of a
 // parser; a longer field counts as malformed.
 const maxPolicies = 1024
 
-// An announcement is what a response says of the limits of its server.
-type announcement struct {
-	policies []Policy
-	complete bool // all limits are spoken of, not only the one that binds
-}
-
-// read reads the fields into a, in the room that its policies have. They are empty where there is
-// nothing to read.
-func (a *announcement) read(h http.Header, now time.Time) {
-	a.policies, a.complete = a.policies[:0], true
+// announced appends what a response says of the limits of its server to into, which is empty, and tells
+// whether that is all of them, not only the one that binds.
+func announced(h http.Header, now time.Time, into []Policy) (policies []Policy, all bool) {
 	if lines := h[fieldNames[fieldRateLimit]]; len(lines) > 0 {
 		value := joined(lines)
-		if a.list(value, h[policyName]) {
-			return
+		if policies, ok := policyList(value, into); ok {
+			describe(policies, joined(h[policyName]))
+			return policies, true
 		}
-		a.complete = false
-		if a.dictionary(value, h[policyName]) {
-			return
-		}
-	}
-	a.complete = false
-	for _, names := range threeFields {
-		if a.three(h, names, now) {
-			return
+		if p, ok := dictionary(value); ok {
+			return only(p, joined(h[policyName]), into)
 		}
 	}
+	for i := range threeFields {
+		if p, policies, ok := three(h, &threeFields[i], now); ok {
+			return only(p, policies, into)
+		}
+	}
+	return into, false
 }
 
 var threeFields = [][3]string{
@@ -83,14 +75,14 @@ var threeFields = [][3]string{
 	{"X-Rate-Limit-Limit", "X-Rate-Limit-Remaining", "X-Rate-Limit-Reset"},
 }
 
-// list reads RateLimit and RateLimit-Policy of drafts 08 to 11.
-func (a *announcement) list(value string, policyLines []string) bool {
+// policyList reads RateLimit of drafts 08 to 11.
+func policyList(value string, into []Policy) (policies []Policy, ok bool) {
 	s := scanField(value)
 	for more, ok := !s.done(), true; more; more, ok = s.next() {
 		p := Policy{Reset: -1}
 		name, fine := s.bare()
-		if !ok || !fine || name.kind != kindString && name.kind != kindToken || len(a.policies) == maxPolicies {
-			return a.malformed()
+		if !ok || !fine || name.kind != kindString && name.kind != kindToken || len(into) == maxPolicies {
+			return nil, false
 		}
 		var r, t, pk bare
 		fine = s.params(func(key string, v bare) {
@@ -106,20 +98,11 @@ func (a *announcement) list(value string, policyLines []string) bool {
 		p.Name = name.text
 		p.Remaining, ok = r.count()
 		if !fine || !ok || !setReset(&p, t) || !setPartition(&p, pk) {
-			return a.malformed()
+			return nil, false
 		}
-		a.policies = append(a.policies, p)
+		into = append(into, p)
 	}
-	if len(a.policies) == 0 {
-		return a.malformed()
-	}
-	a.describe(joined(policyLines))
-	return true
-}
-
-func (a *announcement) malformed() bool {
-	a.policies = a.policies[:0]
-	return false
+	return into, len(into) > 0
 }
 
 func setReset(p *Policy, t bare) bool {
@@ -151,14 +134,13 @@ type described struct {
 }
 
 // describe adds what RateLimit-Policy says, if that is well-formed.
-func (a *announcement) describe(value string) {
-	ok := eachDescribed(value, func(described) {})
-	if !ok {
+func describe(policies []Policy, value string) {
+	if !eachDescribed(value, func(described) {}) {
 		return
 	}
 	eachDescribed(value, func(d described) {
-		for i := range a.policies {
-			p := &a.policies[i]
+		for i := range policies {
+			p := &policies[i]
 			same := p.Partition == d.partition || p.Partition == "" || d.partition == ""
 			if p.Name == d.name && same && p.Quota == 0 {
 				p.Quota, p.Window, p.Unit = d.quota, d.window, d.unit
@@ -220,7 +202,7 @@ func (s *fieldScanner) described(item bare) (d described, ok bool) {
 }
 
 // dictionary reads RateLimit of draft 07.
-func (a *announcement) dictionary(value string, policyLines []string) bool {
+func dictionary(value string) (p Policy, ok bool) {
 	s := scanField(value)
 	var limit, remaining, reset bare
 	for more, ok := !s.done(), true; more; more, ok = s.next() {
@@ -230,7 +212,7 @@ func (a *announcement) dictionary(value string, policyLines []string) bool {
 			v, fine = s.bare()
 		}
 		if !ok || !fine || !s.params(func(string, bare) {}) {
-			return false
+			return p, false
 		}
 		switch key {
 		case "limit":
@@ -241,69 +223,57 @@ func (a *announcement) dictionary(value string, policyLines []string) bool {
 			reset = v
 		}
 	}
-	p := Policy{Reset: -1}
 	var ok1, ok2 bool
 	p.Quota, ok1 = limit.count()
 	p.Remaining, ok2 = remaining.count()
-	if !ok1 || !ok2 || reset.kind == kindNone || !setReset(&p, reset) {
-		return false
-	}
-	a.only(p, joined(policyLines))
-	return true
+	return p, ok1 && ok2 && reset.kind != kindNone && setReset(&p, reset)
 }
 
-// three reads the fields of one value each.
-func (a *announcement) three(h http.Header, names [3]string, now time.Time) bool {
-	p := Policy{Reset: -1}
-	lines := h[names[1]]
-	if len(lines) == 0 {
-		return false
-	}
-	remaining, ok := scalar(joined(lines))
+// three reads the fields of one value each, and finds the list of policies.
+func three(h http.Header, names *[3]string, now time.Time) (p Policy, policies string, ok bool) {
+	remaining, ok := scalar(joined(h[names[1]]))
 	if !ok {
-		return false
+		return p, "", false
 	}
-	p.Remaining = remaining.n
+	p.Remaining, p.Reset = remaining.n, -1
 	if lines := h[names[2]]; len(lines) > 0 {
 		if p.Reset, ok = resetOf(joined(lines), h, now); !ok {
-			return false
+			return p, "", false
 		}
 	}
+	policies = joined(h[policyName])
 	limit := joined(h[names[0]])
-	policies := joined(h[policyName])
-	if policies == "" {
-		// Envoy, and drafts 00 to 03: the limit that binds, and then the policies.
-		if _, rest, more := strings.Cut(limit, ","); more {
-			policies = rest
-		} else if strings.Contains(limit, ";") {
-			policies = limit
-		}
+	if limit == "" {
+		return p, policies, true
 	}
-	if limit != "" {
-		limit, _, _ = strings.Cut(limit, ",")
-		quota, ok := scalar(limit)
-		if !ok {
-			return false
-		}
-		p.Quota = quota.n
+	// Envoy, and drafts 00 to 03, have the policies behind the limit that binds.
+	first, rest, more := strings.Cut(limit, ",")
+	switch {
+	case policies != "":
+	case more:
+		policies = rest
+	case strings.Contains(limit, ";"):
+		policies = limit
 	}
-	a.only(p, policies)
-	return true
+	quota, ok := scalar(first)
+	p.Quota = quota.n
+	return p, policies, ok
 }
 
-// only sets the one policy that a format has room for, with what the list of policies says of it.
-func (a *announcement) only(p Policy, policies string) {
+// only appends the one policy that a format has room for, with what the list of policies says of it. It
+// is all there is if that has no other.
+func only(p Policy, policies string, into []Policy) (one []Policy, all bool) {
 	n := 0
+	window := time.Duration(0)
 	ok := eachDescribed(policies, func(d described) {
-		if n++; d.quota == p.Quota && p.Window == 0 {
-			p.Window = d.window
+		if n++; d.quota == p.Quota && window == 0 {
+			window = d.window
 		}
 	})
-	if !ok {
-		p.Window = 0
+	if ok {
+		p.Window = window
 	}
-	a.complete = ok && n == 1
-	a.policies = append(a.policies, p)
+	return append(into, p), ok && n == 1
 }
 
 // scalar reads a number that is not negative. Some servers send it as a Decimal.

@@ -165,29 +165,29 @@ func (t *Transport) clock() time.Duration { return t.now().Sub(t.began) }
 // send sends the request once. wait is -1 unless it was refused and is to be sent again after that time.
 func (t *Transport) send(h *host, p pass, r *http.Request) (resp *http.Response, wait time.Duration, err error) {
 	var room [4]Policy
-	o := outcome{announcement: announcement{policies: room[:0]}, failed: true, wait: -1}
+	o := outcome{failed: true, wait: -1}
 	defer func() { h.leave(p, &o) }() // also if next panics
 	resp, err = t.next.RoundTrip(r)
 	if err != nil {
 		o.unsent = neverSent(err)
 		return resp, -1, err
 	}
-	t.judge(resp, &o)
+	o = t.judge(resp, room[:0])
 	if !o.refused {
 		return resp, -1, nil
 	}
 	return resp, o.wait, nil
 }
 
-// judge reads an answer.
-func (t *Transport) judge(resp *http.Response, o *outcome) {
-	o.failed = false
-	if age := strings.TrimSpace(resp.Header.Get("Age")); age != "" && strings.Trim(age, "0") != "" {
+// judge reads an answer; room is for its policies.
+func (t *Transport) judge(resp *http.Response, room []Policy) (o outcome) {
+	o.wait = -1
+	if age := strings.TrimSpace(resp.Header.Get("Age")); strings.Trim(age, "0") != "" {
 		o.stale = true
-		return
+		return o
 	}
 	now := t.now()
-	o.read(resp.Header, now)
+	o.policies, o.all = announced(resp.Header, now, room)
 	wait, told := parseRetryAfter(resp.Header, now)
 	switch resp.StatusCode {
 	case http.StatusTooManyRequests:
@@ -197,13 +197,13 @@ func (t *Transport) judge(resp *http.Response, o *outcome) {
 	case http.StatusForbidden: // how GitHub answers, too
 		o.refused = told
 	}
-	if !o.refused {
-		return
-	}
 	for _, p := range o.policies {
-		if !told && p.Remaining == 0 {
+		if p.Remaining == 0 {
 			o.wait = max(o.wait, p.Reset)
 		}
+	}
+	if o.refused && len(o.policies) == 0 {
+		o.policies = append(o.policies, Policy{Reset: -1}) // the limit that refused has no name
 	}
 	if told {
 		o.wait = wait // it beats the fields
@@ -211,6 +211,7 @@ func (t *Transport) judge(resp *http.Response, o *outcome) {
 	if o.wait >= 0 {
 		o.wait = max(o.wait, time.Second) // 0 is legal, and would be a loop
 	}
+	return o
 }
 
 // repeated returns the request to send once more, if its body can be had again.

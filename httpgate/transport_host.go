@@ -295,7 +295,9 @@ func (h *host) close(p pass, now time.Duration, spared bool) {
 
 // An outcome is what became of a request.
 type outcome struct {
-	announcement
+	policies []Policy
+	all      bool // they are all that the server has
+
 	unsent  bool // it never reached the server
 	failed  bool // it may have
 	stale   bool // from a cache: the server was not asked
@@ -315,13 +317,7 @@ func (h *host) leave(p pass, o *outcome) {
 	}
 	h.known = true
 	if o.refused {
-		if o.wait <= 0 {
-			o.wait = patience
-		}
-		h.hold = max(h.hold, now+min(o.wait, longestHold))
-		if len(o.policies) == 0 {
-			o.policies = append(o.policies, Policy{Reset: -1})
-		}
+		h.hold = max(h.hold, now+min(max(o.wait, patience), longestHold))
 	}
 	h.hear(p, o, now)
 }
@@ -339,7 +335,7 @@ func (h *host) hear(p pass, o *outcome, now time.Duration) {
 		}
 		b := h.budgets[i]
 		spoken |= 1 << i
-		b.complete = b.presumed || o.complete
+		b.complete = b.presumed || o.all
 		b.hear(&hearing{
 			Policy: policy, sent: p.at, now: now, charged: h.charged(b), seen: p.answered + 1 - b.spared,
 			refused: o.refused, wait: h.hold - now,

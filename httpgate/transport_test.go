@@ -246,4 +246,3 @@ func TestTransportThatKnowsIsNeverRefused(t *testing.T) {
 		})
 	}
 }
-
