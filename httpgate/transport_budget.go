@@ -33,7 +33,7 @@ type budget struct {
 	full   word   // what has come back since
 	words  []word // what will come back, in order
 	latest time.Duration
-	span   time.Duration // how long a charge counts, as last heard
+	span   time.Duration // how long a charge counts at most, as far as is known
 }
 
 // most is how many units may be counted on after a reset. Where the server is not known to keep
@@ -46,8 +46,8 @@ func (b *budget) most() int64 {
 	return 1
 }
 
-// most words are kept that a span is cut into, so that memory is bounded.
-const cuts = 64
+// cuts is into how many parts a span is cut; in each a few words are kept, so that memory is bounded.
+const cuts = 128
 
 // later notes what will be left at a moment. What is left out can only make the budget smaller.
 func (b *budget) later(w word) {
@@ -65,9 +65,9 @@ func (b *budget) later(w word) {
 	}
 }
 
-// ripen takes over what has come back by now. idle is since when no request can have been charged:
-// a span later nothing counts any more.
-func (b *budget) ripen(now, idle time.Duration, charged int64) {
+// ripen takes over what has come back by now. loose is when the last request was charged at the latest
+// whose answer says nothing of that.
+func (b *budget) ripen(now, loose time.Duration, charged int64) {
 	n := 0
 	for ; n < len(b.words) && b.words[n].at <= now; n++ {
 		b.ripe(b.words[n], charged)
@@ -75,7 +75,7 @@ func (b *budget) ripen(now, idle time.Duration, charged int64) {
 	if n > 0 {
 		b.words = append(b.words[:0], b.words[n:]...)
 	}
-	if at := b.rested(idle); at <= now {
+	if at := b.rested(loose); at <= now {
 		b.ripe(word{at, b.most(), charged}, charged)
 	}
 }
@@ -86,7 +86,9 @@ func (b *budget) ripe(w word, charged int64) {
 	}
 }
 
-func (b *budget) rested(idle time.Duration) time.Duration { return max(b.latest, idle+b.span) }
+// rested is when nothing counts any more that was sent: the last answers say so, of several that
+// overtook each other the longest, and of what has no answer how long a charge counts.
+func (b *budget) rested(loose time.Duration) time.Duration { return max(b.latest, loose+b.span) }
 
 // admits tells whether one more request may be sent, and whether as one whose answer has to be waited for
 // before another is.
@@ -98,7 +100,7 @@ func (b *budget) admits(charged int64) (ok, probe bool) {
 }
 
 // when returns the earliest time at which n units are known to be left.
-func (b *budget) when(n int64, now, idle time.Duration, charged int64) time.Duration {
+func (b *budget) when(n int64, now, loose time.Duration, charged int64) time.Duration {
 	if b.said.left(charged) >= n || b.full.left(charged) >= n {
 		return now
 	}
@@ -107,7 +109,7 @@ func (b *budget) when(n int64, now, idle time.Duration, charged int64) time.Dura
 			return w.at
 		}
 	}
-	return b.rested(idle)
+	return b.rested(loose)
 }
 
 // A hearing is an answer that speaks of a budget.
@@ -130,21 +132,23 @@ func (b *budget) hear(h *hearing) {
 	}
 	b.believe(h)
 	b.heard, b.refused = true, h.refused
-	back := word{seen: h.seen, free: b.most()}
+	reset := time.Second
 	switch {
 	case h.refused:
-		b.span = h.wait
+		reset = h.wait
 	case h.Reset >= 0:
-		b.span = h.Reset
+		reset = h.Reset
 	case b.window > 0:
-		b.span = b.window
-	default:
-		b.span = time.Second
+		reset = b.window
 	}
-	if b.span > longestHold {
-		b.span, back.free = longestHold, 1
+	back := word{seen: h.seen, free: b.most()}
+	if reset > longestHold {
+		reset, back.free = longestHold, 1
 	}
-	back.at = h.now + b.span
+	if !b.presumed { // a charge of a counter counts until the end of the window after its own
+		b.span = min(max(b.span, 2*reset, 2*b.window), longestHold)
+	}
+	back.at = h.now + reset
 	b.later(back)
 }
 

@@ -41,7 +41,8 @@ type host struct {
 	hold     time.Duration // nothing is sent before
 	probe    time.Duration // when the probe that is out was sent, -1 if none is
 
-	lastSent, lastAnswer time.Duration
+	lastSent time.Duration
+	lost     time.Duration // when the last request failed that may have been charged
 
 	queue  list.List // of *waiter
 	spread bool      // who waits does so for a moment that comes to all at once
@@ -50,7 +51,7 @@ type host struct {
 }
 
 func newHost(clock func() time.Duration, presumed []slidegate.Limit) *host {
-	h := &host{clock: clock, known: len(presumed) > 0, probe: -1}
+	h := &host{clock: clock, known: len(presumed) > 0, probe: -1, lost: -maxTold}
 	for _, l := range presumed {
 		b := &budget{name: l.Name, quota: l.Quota, window: l.Window, span: l.Window, presumed: true, complete: true}
 		if l.Algorithm == slidegate.SlidingCounter {
@@ -78,12 +79,13 @@ type waiter struct {
 	err     error
 }
 
-// idle is since when no request can have been charged.
-func (h *host) idle() time.Duration {
+// loose is when the last request was charged at the latest whose answer does not say so: it has none yet, or
+// was lost. It is long ago if there is none.
+func (h *host) loose() time.Duration {
 	if h.sent > h.answered {
-		return max(h.lastAnswer, h.lastSent+patience)
+		return max(h.lost, h.lastSent+patience)
 	}
-	return h.lastAnswer
+	return h.lost
 }
 
 func (h *host) charged(b *budget) int64 { return h.sent - b.spared }
@@ -96,7 +98,7 @@ func (h *host) admit(now time.Duration) (pass, bool) {
 	probe := false
 	for _, b := range h.budgets {
 		charged := h.charged(b)
-		b.ripen(now, h.idle(), charged)
+		b.ripen(now, h.loose(), charged)
 		ok, alone := b.admits(charged)
 		if !ok {
 			return pass{}, false
@@ -121,7 +123,7 @@ func (h *host) wake(n int64, now time.Duration) time.Duration {
 		at = max(at, h.next+time.Duration(n-1)*h.distance())
 	}
 	for _, b := range h.budgets {
-		at = max(at, b.when(n, now, h.idle(), h.charged(b)))
+		at = max(at, b.when(n, now, h.loose(), h.charged(b)))
 	}
 	return at
 }
@@ -130,7 +132,7 @@ func (h *host) wake(n int64, now time.Duration) time.Duration {
 func (h *host) tightest(now time.Duration) (name string) {
 	last := now
 	for _, b := range h.budgets {
-		if at := b.when(1, now, h.idle(), h.charged(b)); at > last {
+		if at := b.when(1, now, h.loose(), h.charged(b)); at > last {
 			name, last = b.name, at
 		}
 	}
@@ -203,7 +205,7 @@ func (h *host) await(ctx context.Context, w *waiter, place *list.Element, wait t
 			return w.pass, w.err
 		}
 		if w.err == nil {
-			h.close(w.pass, now, true)
+			h.close(w.pass, true)
 		}
 	} else {
 		h.queue.Remove(place)
@@ -280,9 +282,8 @@ func (h *host) turnAway(now, at time.Duration) {
 }
 
 // close counts a request as done; spared says that no policy charged it.
-func (h *host) close(p pass, now time.Duration, spared bool) {
+func (h *host) close(p pass, spared bool) {
 	h.answered++
-	h.lastAnswer = now
 	if p.probe {
 		h.probe = -1
 	}
@@ -311,8 +312,12 @@ func (h *host) leave(p pass, o *outcome) {
 	defer h.mu.Unlock()
 	now := h.clock()
 	defer h.dispatch(now)
-	h.close(p, now, o.unsent || o.stale)
-	if o.unsent || o.stale || o.failed {
+	h.close(p, o.unsent || o.stale)
+	if o.unsent || o.stale {
+		return
+	}
+	if o.failed {
+		h.lost = now
 		return
 	}
 	h.known = true

@@ -311,7 +311,7 @@ func TestTransportSpreadsAReset(t *testing.T) {
 		policy := []string{"RateLimit-Policy", `"a";q=20;w=10`}
 		next := &transcript{answers: []scripted{
 			{status: 200, fields: append(policy, "RateLimit", `"a";r=0;t=10`)},
-			{status: 200, fields: append(policy, "RateLimit", `"a";r=19;t=10`), after: 200 * time.Millisecond},
+			{status: 200, fields: append(policy, "RateLimit", `"a";r=19;t=10`), after: 700 * time.Millisecond},
 			{status: 200, fields: append(policy, "RateLimit", `"a";r=10;t=10`)},
 		}}
 		rt := httpgate.MustNewTransport(next)
@@ -328,7 +328,7 @@ func TestTransportSpreadsAReset(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		want := "[0s 10s 10.5s 11s 11.5s 12s]"
+		want := "[0s 10s 10.7s 11.2s 11.7s 12.2s]"
 		if got := fmt.Sprint(next.at(begin)); got != want {
 			t.Errorf("sent at %s, want %s", got, want)
 		}
@@ -372,14 +372,90 @@ func TestTransportFirstAnswer(t *testing.T) {
 	}
 }
 
-// TestTransportForgets: a policy that answers no longer speak of goes; one with a quota stays for an hour, since
-// other routes are just quiet about it.
+// TestTransportTurnsAwayAtOnce: who waits for a first answer, and learns from it that the wait is too long, fails then.
+func TestTransportTurnsAwayAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		next := &transcript{answers: []scripted{{status: 200, fields: []string{"RateLimit", `"a";r=0;t=20`}, after: 300 * time.Millisecond}}}
+		rt := httpgate.MustNewTransport(next, httpgate.MaxWait(10*time.Second))
+		begin := time.Now()
+		var wg sync.WaitGroup
+		var failed atomic.Int64
+		for range 4 {
+			wg.Go(func() {
+				r, body := post(t, "http://a.test/")
+				_, err := rt.RoundTrip(r)
+				var early *httpgate.TooSoonError
+				if errors.As(err, &early) && early.Wait == 20*time.Second && early.Policy == "a" && time.Since(begin) == 300*time.Millisecond && body.closed == 1 {
+					failed.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		if failed.Load() != 3 || len(next.sent) != 1 {
+			t.Errorf("%d failed, %d were sent", failed.Load(), len(next.sent))
+		}
+	})
+}
+
+// TestTransportSendsTheRefusedFirst: before those that came later and have not been sent.
+func TestTransportSendsTheRefusedFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		next := &transcript{answers: []scripted{{status: 429, fields: []string{"Retry-After", "2"}, after: 300 * time.Millisecond}, {status: 200}}}
+		rt := httpgate.MustNewTransport(next)
+		var wg sync.WaitGroup
+		for i := range 4 {
+			r, err := http.NewRequestWithContext(t.Context(), "POST", "http://a.test/", strings.NewReader(fmt.Sprint(i)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			wg.Go(func() { _, _ = rt.RoundTrip(r) })
+			synctest.Wait()
+		}
+		wg.Wait()
+		if got := fmt.Sprint(next.bodies); got != "[0 0 1 2 3]" {
+			t.Errorf("sent in order %s", got)
+		}
+	})
+}
+
+// TestTransportAnswersOvertake: of answers that overlap the best one counts, whichever comes last.
+func TestTransportAnswersOvertake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answers := []scripted{{status: 200, fields: []string{"RateLimit", `"a";r=10;t=99`}}}
+		for i := range 10 {
+			answers = append(answers, scripted{
+				status: 200, fields: []string{"RateLimit", fmt.Sprintf(`"a";r=%d;t=99`, 9-i)}, after: time.Duration(i+1) * time.Millisecond,
+			})
+		}
+		next := &transcript{answers: answers}
+		rt := httpgate.MustNewTransport(next, httpgate.MaxWait(0))
+		if _, err := plainly(t, rt, "http://a.test/"); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			var wg sync.WaitGroup
+			for range 5 {
+				wg.Go(func() {
+					if _, err := plainly(t, rt, "http://a.test/"); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			wg.Wait()
+		}
+		if _, err := plainly(t, rt, "http://a.test/"); err == nil {
+			t.Error("the eleventh of ten is sent")
+		}
+	})
+}
+
+// TestTransportUnspokenPolicies: a request whose answer does not speak of a policy was not charged to it.
 func TestTransportUnspokenPolicies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limited := scripted{status: 200, fields: []string{"RateLimit", `"a";r=1;t=60`, "RateLimit-Policy", `"a";q=2;w=60`}}
 		next := &transcript{answers: []scripted{limited, {status: 200}}}
 		rt := httpgate.MustNewTransport(next, httpgate.MaxWait(0))
-		for range 50 { // none of the others is charged to it
+		for range 50 {
 			if _, err := plainly(t, rt, "http://a.test/"); err != nil {
 				t.Fatal(err)
 			}

@@ -67,18 +67,14 @@ type loop struct {
 	client  *http.Client
 	served  atomic.Int64
 	refused atomic.Int64
-	seen    sync.Map // statuses that the client got, with counts
+	slow    time.Duration // how long the handler takes
 }
 
 // newLoop must be called in a bubble. Requests take up to lag each way.
 func newLoop(t *testing.T, limiter *slidegate.Limiter, lag time.Duration, gate []httpgate.Option, options ...httpgate.TransportOption) *loop {
 	t.Helper()
 	l := &loop{}
-	travel := func() {
-		if lag > 0 {
-			<-time.After(rand.N(lag))
-		}
-	}
+	travel := func() { <-time.After(rand.N(lag)) }
 	inner := httpgate.MustNew(limiter, append(gate, httpgate.Observe(func(e *httpgate.Event) {
 		if e.Decision.Allowed {
 			l.served.Add(1)
@@ -87,6 +83,7 @@ func newLoop(t *testing.T, limiter *slidegate.Limiter, lag time.Duration, gate [
 		}
 	}))...).Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		travel()
+		<-time.After(l.slow)
 		io.WriteString(w, "hello")
 	}))
 	listener := newPipeListener()
@@ -243,6 +240,63 @@ func TestTransportThatKnowsIsNeverRefused(t *testing.T) {
 		}
 		t.Run(name+"/none", func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { known(t, limits, httpgate.Headers()) })
+		})
+	}
+}
+
+// TestTransportOfSlowAnswers: a handler that takes seconds, when the gate has long charged the request, makes nobody be
+// refused either.
+func TestTransportOfSlowAnswers(t *testing.T) {
+	forEachLoop(t, func(t *testing.T, limits []slidegate.Limit, formats httpgate.Option) {
+		store := memstore.New()
+		defer store.Close()
+		l := newLoop(t, slidegate.MustNew(store, limits...), 40*time.Millisecond, []httpgate.Option{formats}, httpgate.MaxWait(time.Hour))
+		if status, err := l.get(t, t.Context()); status != 200 {
+			t.Fatal(err)
+		}
+		l.slow = 4321 * time.Millisecond
+		l.work(t, 20, 3)
+		if n := l.refused.Load(); n != 0 {
+			t.Errorf("%d requests were refused", n)
+		}
+	})
+}
+
+// TestTransportPace: how long a client takes that always has something to send, in windows: with a list the whole
+// rate of a sliding log, also after a refusal; otherwise half of it at least.
+func TestTransportPace(t *testing.T) {
+	const window, quota, requests = 10 * time.Second, 20, 200
+	for name, c := range map[string]struct {
+		limit  slidegate.Limit
+		format httpgate.Format
+		spent  int64
+		want   float64
+	}{
+		"log":                      {slidegate.Per(window, quota), httpgate.Draft8, 0, 10.1},
+		"log, spent before":        {slidegate.Per(window, quota), httpgate.Draft8, quota, 11.8},
+		"log, one limit announced": {slidegate.Per(window, quota), httpgate.Draft7, 0, 10.1},
+		"log, legacy":              {slidegate.Per(window, quota), httpgate.Legacy, 0, 18.6},
+		"counter":                  {slidegate.Per(window, quota).Counter(), httpgate.Draft8, 0, 14},
+		"counter, legacy":          {slidegate.Per(window, quota).Counter(), httpgate.Legacy, 0, 18.6},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				inTheYear2002()
+				store := memstore.New()
+				defer store.Close()
+				limiter := slidegate.MustNew(store, c.limit)
+				if _, err := limiter.TakeN(t.Context(), "ip:192.0.2.1", c.spent); err != nil {
+					t.Fatal(err)
+				}
+				l := newLoop(t, limiter, 10*time.Millisecond, []httpgate.Option{httpgate.Headers(c.format)}, httpgate.MaxWait(time.Hour))
+				begin := time.Now()
+				l.work(t, 10, requests/10)
+				if took := float64(time.Since(begin)) / float64(window); took > c.want {
+					t.Errorf("took %.2f windows, want at most %.2f", took, c.want)
+				} else {
+					t.Logf("took %.2f windows", took)
+				}
+			})
 		})
 	}
 }
