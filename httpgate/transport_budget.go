@@ -23,8 +23,6 @@ type budget struct {
 
 	presumed bool // told by the program: holds also where answers do not speak of it
 	complete bool // the quota is that of all there is, not only of what binds
-	heard    bool // an answer has spoken of it
-	doubted  bool // a promise was broken: somebody else spends, or the reset means something else
 	refused  bool // so said the last answer: of the whole quota it says nothing
 
 	spared int64 // requests that turned out not to be charged here
@@ -40,7 +38,7 @@ type budget struct {
 // that promise it is one, and the answer to that one request says how many more (a client must not
 // assume that the full quota is back, as all drafts say).
 func (b *budget) most() int64 {
-	if b.complete && !b.doubted && !b.refused && b.quota > 0 {
+	if b.complete && !b.refused && b.quota > 0 {
 		return b.quota
 	}
 	return 1
@@ -131,7 +129,7 @@ func (b *budget) hear(h *hearing) {
 		b.window = h.Window
 	}
 	b.believe(h)
-	b.heard, b.refused = true, h.refused
+	b.refused = h.refused
 	reset := time.Second
 	switch {
 	case h.refused:
@@ -152,8 +150,9 @@ func (b *budget) hear(h *hearing) {
 	b.later(back)
 }
 
-// believe compares what an answer says is left with what was promised. An answer that is older than the
-// one which is believed is no evidence: answers overtake each other.
+// believe compares what an answer says is left with what was promised. Where that is broken, somebody
+// else spends the budget or the reset means something else, and nothing that was promised counts. An answer that is
+// older than the one which is believed is no evidence: answers overtake each other.
 func (b *budget) believe(h *hearing) {
 	said := word{h.now, h.Remaining, h.seen}
 	broken := h.refused && h.Remaining == 0 ||
@@ -161,7 +160,6 @@ func (b *budget) believe(h *hearing) {
 		h.seen >= b.full.seen && h.sent >= b.full.at && h.Remaining < b.full.left(h.charged)
 	switch {
 	case broken:
-		b.doubted = b.doubted || b.heard
 		b.said, b.full, b.words = said, word{}, b.words[:0]
 	case said.left(h.charged) >= b.said.left(h.charged):
 		b.said = said

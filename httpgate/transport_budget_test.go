@@ -50,6 +50,9 @@ func TestBudgetForgetsLittle(t *testing.T) {
 		now := i * time.Millisecond
 		b.later(word{at: now + b.span, free: b.quota, seen: int64(i)})
 	}
+	if len(b.words) > 2*cuts+2 {
+		t.Errorf("%d words are kept", len(b.words))
+	}
 	for now := b.span; now < 2*b.span; now += time.Second {
 		b.ripen(now, 2*b.span, 1_000_000)
 		if late := (now - b.span).Milliseconds() - b.full.seen; late < 0 || late > (2*b.span/cuts).Milliseconds() {

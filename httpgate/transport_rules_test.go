@@ -470,6 +470,41 @@ func TestTransportUnspokenPolicies(t *testing.T) {
 	})
 }
 
+// TestTransportOutdatedPolicies: a policy that answers no longer speak of is forgotten: with a quota an hour after
+// it was last heard of, otherwise soon.
+func TestTransportOutdatedPolicies(t *testing.T) {
+	for name, c := range map[string]struct {
+		first   scripted
+		after   time.Duration
+		bounded bool
+	}{
+		"quota":                   {scripted{status: 200, fields: []string{"RateLimit", `"a";r=0;t=2`, "RateLimit-Policy", `"a";q=2;w=2`}}, 59 * time.Minute, true},
+		"quota, an hour later":    {scripted{status: 200, fields: []string{"RateLimit", `"a";r=0;t=2`, "RateLimit-Policy", `"a";q=2;w=2`}}, 61 * time.Minute, false},
+		"no quota":                {scripted{status: 429, fields: []string{"Retry-After", "2"}}, 5 * time.Second, true},
+		"no quota, a while later": {scripted{status: 429, fields: []string{"Retry-After", "2"}}, 7 * time.Second, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				next := &transcript{answers: []scripted{c.first, {status: 200, after: 100 * time.Millisecond}}}
+				rt := httpgate.MustNewTransport(next, httpgate.Retries(0))
+				_, _ = plainly(t, rt, "http://a.test/")
+				<-time.After(c.after)
+				_, _ = plainly(t, rt, "http://a.test/") // its answer does not speak of the policy
+				next.sent, next.answers = nil, next.answers[1:]
+				begin := time.Now()
+				var wg sync.WaitGroup
+				for range 5 {
+					wg.Go(func() { _, _ = plainly(t, rt, "http://a.test/") })
+				}
+				wg.Wait()
+				if all := next.at(begin); (all[len(all)-1] > 0) != c.bounded {
+					t.Errorf("sent at %s", all)
+				}
+			})
+		})
+	}
+}
+
 // TestTransportSharedBudget: where somebody else spends the budget too, refusals are few: each is one that
 // nobody could foresee, and is waited out.
 func TestTransportSharedBudget(t *testing.T) {
@@ -490,7 +525,7 @@ func TestTransportSharedBudget(t *testing.T) {
 				}
 			}
 		})
-		l.work(t, 5, 20)
+		l.work(t, 5, 80)
 		close(stop)
 		other.Wait()
 		t.Logf("%d refused", l.refused.Load())

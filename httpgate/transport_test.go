@@ -65,15 +65,17 @@ func (addressed) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0
 // A loop is a gate in a server, and a client of it, in one synctest bubble.
 type loop struct {
 	client  *http.Client
+	method  string
 	served  atomic.Int64
 	refused atomic.Int64
 	slow    time.Duration // how long the handler takes
+	losing  int64         // of so many answers one is lost
 }
 
 // newLoop must be called in a bubble. Requests take up to lag each way.
 func newLoop(t *testing.T, limiter *slidegate.Limiter, lag time.Duration, gate []httpgate.Option, options ...httpgate.TransportOption) *loop {
 	t.Helper()
-	l := &loop{}
+	l := &loop{method: "GET"}
 	travel := func() { <-time.After(rand.N(lag)) }
 	inner := httpgate.MustNew(limiter, append(gate, httpgate.Observe(func(e *httpgate.Event) {
 		if e.Decision.Allowed {
@@ -84,6 +86,9 @@ func newLoop(t *testing.T, limiter *slidegate.Limiter, lag time.Duration, gate [
 	}))...).Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		travel()
 		<-time.After(l.slow)
+		if n := l.served.Load(); l.losing > 0 && n%l.losing == 0 {
+			panic(http.ErrAbortHandler)
+		}
 		io.WriteString(w, "hello")
 	}))
 	listener := newPipeListener()
@@ -110,7 +115,7 @@ func newLoop(t *testing.T, limiter *slidegate.Limiter, lag time.Duration, gate [
 // get sends one request and returns its status, 0 for an error.
 func (l *loop) get(t *testing.T, ctx context.Context) (int, error) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(ctx, "GET", "http://gate.test/", nil)
+	r, err := http.NewRequestWithContext(ctx, l.method, "http://gate.test/", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,6 +249,35 @@ func TestTransportThatKnowsIsNeverRefused(t *testing.T) {
 	}
 }
 
+// TestTransportThatKnewTooMuch: where the budget was spent before, those are refused that were sent on the
+// strength of what was told, and nobody after them.
+func TestTransportThatKnewTooMuch(t *testing.T) {
+	forEachLoop(t, func(t *testing.T, limits []slidegate.Limit, formats httpgate.Option) {
+		store := memstore.New()
+		defer store.Close()
+		limiter := slidegate.MustNew(store, limits...)
+		most := int64(20)
+		for _, l := range limits {
+			most = min(most, l.Quota)
+		}
+		for i := 0; ; i++ {
+			if i == 1 {
+				<-time.After(limits[0].Window / 2) // so that one comes back long before the rest
+			}
+			if d, err := limiter.Take(t.Context(), "ip:192.0.2.1"); err != nil || !d.Allowed {
+				break
+			}
+			<-time.After(10 * time.Millisecond)
+		}
+		l := newLoop(t, limiter, 40*time.Millisecond, []httpgate.Option{formats}, httpgate.MaxWait(time.Hour), httpgate.Presume(limits...))
+		l.slow = 4321 * time.Millisecond
+		l.work(t, 20, 3)
+		if n := l.refused.Load(); n < 1 || n > most {
+			t.Errorf("%d requests were refused, want 1 to %d", n, most)
+		}
+	})
+}
+
 // TestTransportOfSlowAnswers: a handler that takes seconds, when the gate has long charged the request, makes nobody be
 // refused either.
 func TestTransportOfSlowAnswers(t *testing.T) {
@@ -258,6 +292,28 @@ func TestTransportOfSlowAnswers(t *testing.T) {
 		l.work(t, 20, 3)
 		if n := l.refused.Load(); n != 0 {
 			t.Errorf("%d requests were refused", n)
+		}
+	})
+}
+
+// TestTransportOfLostAnswers: a request whose answer was lost may have been charged, and counts as long as it can.
+func TestTransportOfLostAnswers(t *testing.T) {
+	forEachLoop(t, func(t *testing.T, limits []slidegate.Limit, formats httpgate.Option) {
+		store := memstore.New()
+		defer store.Close()
+		l := newLoop(t, slidegate.MustNew(store, limits...), 40*time.Millisecond, []httpgate.Option{formats}, httpgate.MaxWait(time.Hour))
+		l.method, l.losing = "POST", 3 // net/http sends a GET again by itself
+		var wg sync.WaitGroup
+		for range 10 {
+			wg.Go(func() {
+				for range 5 {
+					_, _ = l.get(t, t.Context())
+				}
+			})
+		}
+		wg.Wait()
+		if n := l.refused.Load(); n != 0 || l.served.Load() != 50 {
+			t.Errorf("%d requests were refused, %d served", n, l.served.Load())
 		}
 	})
 }
@@ -285,8 +341,11 @@ func TestTransportPace(t *testing.T) {
 				store := memstore.New()
 				defer store.Close()
 				limiter := slidegate.MustNew(store, c.limit)
-				if _, err := limiter.TakeN(t.Context(), "ip:192.0.2.1", c.spent); err != nil {
-					t.Fatal(err)
+				for range c.spent {
+					if _, err := limiter.Take(t.Context(), "ip:192.0.2.1"); err != nil {
+						t.Fatal(err)
+					}
+					<-time.After(window / (quota + 5))
 				}
 				l := newLoop(t, limiter, 10*time.Millisecond, []httpgate.Option{httpgate.Headers(c.format)}, httpgate.MaxWait(time.Hour))
 				begin := time.Now()
