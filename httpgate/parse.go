@@ -144,6 +144,9 @@ func describe(policies []Policy, value string) {
 			same := p.Partition == d.partition || p.Partition == "" || d.partition == ""
 			if p.Name == d.name && same && p.Quota == 0 {
 				p.Quota, p.Window, p.Unit = d.quota, d.window, d.unit
+				if p.Partition == d.partition {
+					return // the next of this name is another's
+				}
 				p.Partition = cmp.Or(p.Partition, d.partition) // express names it only here
 			}
 		}

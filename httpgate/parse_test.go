@@ -219,6 +219,8 @@ func TestParseRateLimitFormats(t *testing.T) {
 			[]Policy{{Name: "burst", Quota: 10, Window: s, Remaining: 7, Reset: s}, {Name: "day", Unit: "requests", Quota: 100, Window: 60 * s, Remaining: 64, Reset: 42 * s}}},
 		"draft-8 with partitions": {[]string{"RateLimit", `"a";r=7;t=1;pk=:aGk=:`, "RateLimit-Policy", `"a";q=10;w=1;pk=:aGk=:`},
 			[]Policy{{Name: "a", Partition: "hi", Quota: 10, Window: s, Remaining: 7, Reset: s}}},
+		"draft-8 of two gates": {[]string{"RateLimit", `"a";r=7;t=1`, "RateLimit", `"a";r=3;t=9`, "RateLimit-Policy", `"a";q=10;w=1`, "RateLimit-Policy", `"a";q=20;w=60`},
+			[]Policy{{Name: "a", Quota: 10, Window: s, Remaining: 7, Reset: s}, {Name: "a", Quota: 20, Window: 60 * s, Remaining: 3, Reset: 9 * s}}},
 		"draft-8 with a malformed policy": {[]string{"RateLimit", `"a";r=7;t=1`, "RateLimit-Policy", `"a";q=10;w=0`},
 			[]Policy{{Name: "a", Remaining: 7, Reset: s}}},
 		"Cloudflare": {[]string{"Ratelimit", `"default";r=50;t=30`, "Ratelimit-Policy", `"burst";q=100;w=60`},

@@ -360,11 +360,12 @@ func (h *host) hear(p pass, o *outcome, now time.Duration) {
 	}
 }
 
-// find returns the index of a policy's budget, which is made if there is none. A host that announces more
-// policies than are kept has those that were heard of last; -1 where this answer alone has more.
+// find returns the index of a policy's budget, which is made if there is none. Where an answer has one name
+// twice, as gates in a row may send, each has its own. Of a host that announces more policies than are kept,
+// those stay that were heard of last; it is -1 where this answer alone has more.
 func (h *host) find(p *Policy, spoken uint32) int {
 	for i, b := range h.budgets {
-		if b.name == p.Name && (b.partition == p.Partition || b.presumed) {
+		if spoken&(1<<i) == 0 && b.name == p.Name && (b.partition == p.Partition || b.presumed) {
 			return i
 		}
 	}

@@ -101,6 +101,8 @@ func TestTransportObeys(t *testing.T) {
 		"a list":                    {200, []string{"RateLimit", `"a";r=0;t=7`}, 7 * s, nil},
 		"of several the longest":    {200, []string{"RateLimit", `"a";r=0;t=7, "b";r=0;t=9, "c";r=1;t=99`}, 9 * s, nil},
 		"several lines":             {200, []string{"RateLimit", `"a";r=0;t=7`, "RateLimit", `"b";r=0;t=9`}, 9 * s, nil},
+		"one name twice":            {200, []string{"RateLimit", `"a";r=0;t=7, "a";r=9;t=9`}, 7 * s, nil},
+		"one name twice, turned":    {200, []string{"RateLimit", `"a";r=9;t=9, "a";r=0;t=7`}, 7 * s, nil},
 		"a Token":                   {200, []string{"RateLimit", `a;r=0;t=7`}, 7 * s, nil},
 		"a dictionary":              {200, []string{"RateLimit", `limit=9, remaining=0, reset=7`}, 7 * s, nil},
 		"draft 6":                   {200, []string{"RateLimit-Limit", "9", "RateLimit-Remaining", "0", "RateLimit-Reset", "7"}, 7 * s, nil},
@@ -561,6 +563,52 @@ func TestTransportHostileAnswers(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 			<-time.After(24 * time.Hour)
+		}
+	})
+}
+
+// TestTransportManyPolicies: a host that announces ever more names is held to the last ones.
+func TestTransportManyPolicies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		next := &transcript{}
+		for i := range 100 {
+			next.answers = append(next.answers, scripted{status: 200, fields: []string{"RateLimit", fmt.Sprintf(`"p%d";r=9;t=%d`, i, 100+i)}})
+		}
+		next.answers = append(next.answers, scripted{status: 200, fields: []string{"RateLimit", `"last";r=0;t=9999`}})
+		rt := httpgate.MustNewTransport(next, httpgate.MaxWait(0))
+		for range 101 {
+			if _, err := plainly(t, rt, "http://a.test/"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var early *httpgate.TooSoonError
+		if _, err := plainly(t, rt, "http://a.test/"); !errors.As(err, &early) || early.Policy != "last" {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// TestTransportDeadlineAndTurnAtOnce: whose deadline comes at the very moment of its turn is sent or is not, and takes
+// nobody's place if it is not.
+func TestTransportDeadlineAndTurnAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for i := range 100 {
+			next := &transcript{answers: []scripted{{status: 200, fields: []string{"RateLimit", `"a";r=0;t=10`}}, {status: 200}}}
+			rt := httpgate.MustNewTransport(next)
+			if _, err := plainly(t, rt, "http://a.test/"); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			r, body := post(t, "http://a.test/")
+			_, err := rt.RoundTrip(r.WithContext(ctx))
+			cancel()
+			if err != nil && err != context.DeadlineExceeded || body.closed != 1 || (err == nil) != (len(next.sent) == 2) {
+				t.Fatalf("round %d: %v, sent %d times", i, err, len(next.sent))
+			}
+			begin := time.Now()
+			if _, err := plainly(t, rt, "http://a.test/"); err != nil || time.Since(begin) > 0 {
+				t.Fatalf("round %d: the next got %v after %s", i, err, time.Since(begin))
+			}
 		}
 	})
 }

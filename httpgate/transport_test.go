@@ -68,8 +68,9 @@ type loop struct {
 	method  string
 	served  atomic.Int64
 	refused atomic.Int64
-	slow    time.Duration // how long the handler takes
-	losing  int64         // of so many answers one is lost
+	outer   *httpgate.Gate // in front of the gate, if there is one
+	slow    time.Duration  // how long the handler takes
+	losing  int64          // of so many answers one is lost
 }
 
 // newLoop must be called in a bubble. Requests take up to lag each way.
@@ -94,6 +95,10 @@ func newLoop(t *testing.T, limiter *slidegate.Limiter, lag time.Duration, gate [
 	listener := newPipeListener()
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		travel()
+		if l.outer != nil {
+			l.outer.Wrap(inner).ServeHTTP(w, r)
+			return
+		}
 		inner.ServeHTTP(w, r)
 	})}
 	done := make(chan error, 1)
@@ -314,6 +319,27 @@ func TestTransportOfLostAnswers(t *testing.T) {
 		wg.Wait()
 		if n := l.refused.Load(); n != 0 || l.served.Load() != 50 {
 			t.Errorf("%d requests were refused, %d served", n, l.served.Load())
+		}
+	})
+}
+
+// TestTransportOfGatesInARow: also with two gates in a row, whose limits have the same names, nobody is refused.
+func TestTransportOfGatesInARow(t *testing.T) {
+	forEachLoop(t, func(t *testing.T, limits []slidegate.Limit, formats httpgate.Option) {
+		store, outer := memstore.New(), memstore.New()
+		defer store.Close()
+		defer outer.Close()
+		l := newLoop(t, slidegate.MustNew(store, limits...), 40*time.Millisecond, []httpgate.Option{formats}, httpgate.MaxWait(time.Hour))
+		outerRefused := new(atomic.Int64)
+		limit := slidegate.Per(7*time.Second, 9).Named("burst")
+		l.outer = httpgate.MustNew(slidegate.MustNew(outer, limit), formats, httpgate.Observe(func(e *httpgate.Event) {
+			if !e.Decision.Allowed {
+				outerRefused.Add(1)
+			}
+		}))
+		l.work(t, 15, 4)
+		if n := l.refused.Load() + outerRefused.Load(); n != 0 {
+			t.Errorf("%d requests were refused", n)
 		}
 	})
 }
