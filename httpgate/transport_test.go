@@ -344,6 +344,24 @@ func TestTransportOfGatesInARow(t *testing.T) {
 	})
 }
 
+// TestTransportOfGatesWithMore: fields that tell partitions apart, waits with jitter and charges that are given
+// back disturb nothing.
+func TestTransportOfGatesWithMore(t *testing.T) {
+	forEachLoop(t, func(t *testing.T, limits []slidegate.Limit, formats httpgate.Option) {
+		store := memstore.New()
+		defer store.Close()
+		var n atomic.Int64
+		l := newLoop(t, slidegate.MustNew(store, limits...), 40*time.Millisecond, []httpgate.Option{
+			formats, httpgate.PartitionKeys(make([]byte, 32)), httpgate.Jitter(50),
+			httpgate.RefundIf(func(int) bool { return n.Add(1)%3 == 0 }),
+		}, httpgate.MaxWait(time.Hour))
+		l.work(t, 15, 4)
+		if n := l.refused.Load(); n != 0 {
+			t.Errorf("%d requests were refused", n)
+		}
+	})
+}
+
 // TestTransportPace: how long a client takes that always has something to send, in windows: with a list the whole
 // rate of a sliding log, also after a refusal; otherwise half of it at least.
 func TestTransportPace(t *testing.T) {
