@@ -95,7 +95,7 @@ func OutgoingMaxWait(d time.Duration) OutgoingOption {
 		if d < 0 {
 			return invalidf("OutgoingMaxWait %s: allowed is 0 and more", d)
 		}
-		o.maxWait = d
+		o.maxWait = min(d, maxTold)
 		return nil
 	}
 }

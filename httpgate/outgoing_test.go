@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -101,9 +102,10 @@ func TestOutgoingWaits(t *testing.T) {
 		next := answering(&sent, 200)
 		limiter := slidegate.MustNew(store, slidegate.PerSecond(1))
 		o := httpgate.MustNewOutgoing(limiter, next)
+		long := httpgate.MustNewOutgoing(limiter, next, httpgate.OutgoingMaxWait(math.MaxInt64))
 		short := httpgate.MustNewOutgoing(limiter, next, httpgate.OutgoingMaxWait(time.Second))
 		begin := time.Now()
-		for _, rt := range []http.RoundTripper{o, o, short, o} {
+		for _, rt := range []http.RoundTripper{o, long, short, o} {
 			r, _ := post(t, "http://a.test/")
 			if _, err := rt.RoundTrip(r); err != nil {
 				t.Error(err)

@@ -26,6 +26,9 @@ const (
 	// far where no window is known.
 	widest = time.Second
 	usual  = 100 * time.Millisecond
+
+	// finest is how close together timers fire.
+	finest = time.Millisecond
 )
 
 // A host is what is known of one server, and who waits for it. Times are since the transport was made.
@@ -189,7 +192,7 @@ func (h *host) enter(ctx context.Context, until time.Duration, first bool) (pass
 }
 
 func (h *host) await(ctx context.Context, w *waiter, place *list.Element, wait time.Duration) (pass, error) {
-	timer := time.NewTimer(max(wait, 0) + time.Millisecond)
+	timer := time.NewTimer(max(wait, 0) + finest)
 	defer timer.Stop()
 	select {
 	case <-w.ready:
@@ -214,7 +217,7 @@ func (h *host) await(ctx context.Context, w *waiter, place *list.Element, wait t
 	if err := ctx.Err(); err != nil {
 		return pass{}, err
 	}
-	return pass{}, tooSoon(ctx, max(h.wake(1, now)-now, time.Millisecond), h.tightest(now))
+	return pass{}, tooSoon(ctx, max(h.wake(1, now)-now, finest), h.tightest(now))
 }
 
 // dispatch lets as many go as may, in order, and sees to it that the rest is woken.
@@ -224,8 +227,9 @@ func (h *host) dispatch(now time.Duration) {
 		if !ok {
 			break
 		}
-		if h.spread {
-			h.next = now + h.distance()
+		if h.spread { // what is denser than timers are goes in batches
+			d := h.distance()
+			h.next = max(h.next, now-finest+min(d, finest)) + d
 		}
 		h.release(h.queue.Front(), p, nil)
 	}
@@ -242,7 +246,7 @@ func (h *host) dispatch(now time.Duration) {
 		at = h.probe + patience
 	}
 	h.turnAway(now, at)
-	wait := max(at-now, time.Millisecond)
+	wait := max(at-now, finest)
 	if h.timer == nil {
 		h.timer = time.AfterFunc(wait, h.tick)
 		return

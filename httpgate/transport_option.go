@@ -20,7 +20,7 @@ func MaxWait(d time.Duration) TransportOption {
 		if d < 0 {
 			return invalidf("MaxWait %s: allowed is 0 and more", d)
 		}
-		t.maxWait = d
+		t.maxWait = min(d, maxTold)
 		return nil
 	}
 }

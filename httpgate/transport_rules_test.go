@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -333,6 +334,31 @@ func TestTransportSpreadsAReset(t *testing.T) {
 		want := "[0s 10s 10.7s 11.2s 11.7s 12.2s]"
 		if got := fmt.Sprint(next.at(begin)); got != want {
 			t.Errorf("sent at %s, want %s", got, want)
+		}
+	})
+}
+
+// TestTransportSpreadsManyQuickly: a thousand that wait for a reset of a wide limit do not take a timer each.
+func TestTransportSpreadsManyQuickly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		policy := []string{"RateLimit-Policy", `"a";q=100000;w=1`}
+		next := &transcript{answers: []scripted{
+			{status: 200, fields: append(policy, "RateLimit", `"a";r=0;t=1`)},
+			{status: 200, fields: append(policy, "RateLimit", `"a";r=99999;t=1`)},
+		}}
+		rt := httpgate.MustNewTransport(next, httpgate.MaxWait(math.MaxInt64))
+		begin := time.Now()
+		var wg sync.WaitGroup
+		for range 1001 {
+			wg.Go(func() {
+				if _, err := plainly(t, rt, "http://a.test/"); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if took := time.Since(begin); took < time.Second+9*time.Millisecond || took > time.Second+12*time.Millisecond {
+			t.Errorf("took %s", took)
 		}
 	})
 }
