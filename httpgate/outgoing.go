@@ -9,10 +9,10 @@ import (
 	"github.com/slidegate/slidegate"
 )
 
-// Outgoing is an http.RoundTripper that holds the requests it sends to a limiter of one's own, such as one
-// over Redis that several processes share. By default each host (scheme, name and port) has a budget of its own
-// and a request waits until it is admitted. What it sends and returns is otherwise untouched, and the
-// caller's request is not modified.
+// Outgoing is an http.RoundTripper that holds the requests it sends to a limiter of one's own, such as
+// one over Redis that several processes share. By default each host (scheme, name and port) has a
+// budget of its own and a request waits until it is admitted. What it sends and returns is otherwise
+// untouched, and the caller's request is not modified.
 //
 // It counts by its own clock, at the moment of sending. A server that counts the same limit counts at the
 // moment of arrival, and may refuse a request whose predecessor was longer on its way: leave some
@@ -64,8 +64,8 @@ func MustNewOutgoing(limiter *slidegate.Limiter, next http.RoundTripper, options
 	return o
 }
 
-// OutgoingBy counts requests by the key that f returns; by default, and where f returns the empty string, it is
-// the host, as in "host:https://api.example.com".
+// OutgoingBy counts requests by the key that f returns; by default, and where f returns the empty
+// string, it is the host, as in "host:https://api.example.com".
 func OutgoingBy(f func(*http.Request) string) OutgoingOption {
 	return func(o *Outgoing) error {
 		if f == nil {
@@ -76,8 +76,8 @@ func OutgoingBy(f func(*http.Request) string) OutgoingOption {
 	}
 }
 
-// OutgoingCost makes f say how many units a request spends; the default is 1. 0 is free, and a request whose
-// cost can never fit fails with a [*slidegate.CostError].
+// OutgoingCost makes f say how many units a request spends; the default is 1. 0 is free, and a request
+// whose cost can never fit fails with a [*slidegate.CostError].
 func OutgoingCost(f func(*http.Request) int64) OutgoingOption {
 	return func(o *Outgoing) error {
 		if f == nil {
@@ -88,8 +88,8 @@ func OutgoingCost(f func(*http.Request) int64) OutgoingOption {
 	}
 }
 
-// OutgoingMaxWait is how long a request may wait until it is admitted; the default is as long as its context
-// lasts. 0 holds none back: what is not admitted fails at once with a [*TooSoonError].
+// OutgoingMaxWait is how long a request may wait until it is admitted; the default is as long as its
+// context lasts. 0 holds none back: what is not admitted fails at once with a [*TooSoonError].
 func OutgoingMaxWait(d time.Duration) OutgoingOption {
 	return func(o *Outgoing) error {
 		if d < 0 {

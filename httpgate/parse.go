@@ -32,13 +32,13 @@ type Policy struct {
 	Reset time.Duration
 }
 
-// ParseRateLimit reads the RateLimit fields of a response: the lists of drafts 08 to 11, with names that
-// are Strings or Tokens; the dictionary of draft 07; RateLimit-Limit, -Remaining and -Reset of draft
-// 06 and before; X-RateLimit-* and X-Rate-Limit-*, also with policies behind the limit, as Envoy
+// ParseRateLimit reads the RateLimit fields of a response: the lists of drafts 08 to 11, with names
+// that are Strings or Tokens; the dictionary of draft 07; RateLimit-Limit, -Remaining and -Reset of
+// draft 06 and before; X-RateLimit-* and X-Rate-Limit-*, also with policies behind the limit, as Envoy
 // sends them. Where a response has several of these, the first of them counts that is well-formed; a
-// malformed field counts as absent, whole. A reset may be seconds from now, seconds or milliseconds since the
-// Unix epoch, which are the larger numbers, or a date; a point in time is taken relative to the response's Date,
-// or else to now. ok is false if there is nothing to read.
+// malformed field counts as absent, whole. A reset may be seconds from now, seconds or milliseconds
+// since the Unix epoch, which are the larger numbers, or a date; a point in time is taken relative to
+// the response's Date, or else to now. ok is false if there is nothing to read.
 func ParseRateLimit(h http.Header, now time.Time) (policies []Policy, ok bool) {
 	policies, _ = announced(h, now, nil)
 	return policies, len(policies) > 0

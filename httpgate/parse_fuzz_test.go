@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// FuzzParseRateLimit: whatever a server sends, what is read is in range, and a list that is written again as
-// it was read is read as the same.
+// FuzzParseRateLimit: whatever a server sends, what is read is in range, and a list that is written
+// again as it was read is read as the same.
 func FuzzParseRateLimit(f *testing.F) {
 	f.Add(`"burst";r=7;t=1, day;r=64;pk=:aGk=:`, `"burst";q=10;w=1, "day";q=9;qu="requests"`, "", "", "")
 	f.Add("limit=10, remaining=9, reset=1", "10;w=1, 100;w=60", "", "", "")

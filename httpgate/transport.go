@@ -21,11 +21,11 @@ import (
 // is otherwise untouched: bodies stream, trailers and upgrades work, and the caller's request is not
 // modified.
 //
-// What it knows it knows of a host (scheme, name and port; see [BudgetBy]). The first request to a host goes
-// alone, and the others wait for its answer, for a second at most. From then on as many requests are
-// under way as the host has said are left. Those that have to wait for a reset are sent in the
-// order they came, spread over time. A request counts as one unit of every policy that the host has
-// announced, until its answer shows which it was charged to.
+// What it knows it knows of a host (scheme, name and port; see [BudgetBy]). The first request to a
+// host goes alone, and the others wait for its answer, for a second at most. From then on as many
+// requests are under way as the host has said are left. Those that have to wait for a reset are sent
+// in the order they came, spread over time. A request counts as one unit of every policy that the host
+// has announced, until its answer shows which it was charged to.
 //
 // As long as nobody else spends the same budget, a Transport in front of a [Gate] is refused once
 // at most, where the budget was used up before it began; with [Draft8] it reaches the whole rate that a

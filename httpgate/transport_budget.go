@@ -151,8 +151,8 @@ func (b *budget) hear(h *hearing) {
 }
 
 // believe compares what an answer says is left with what was promised. Where that is broken, somebody
-// else spends the budget or the reset means something else, and nothing that was promised counts. An answer that is
-// older than the one which is believed is no evidence: answers overtake each other.
+// else spends the budget or the reset means something else, and nothing that was promised counts. An
+// answer that is older than the one which is believed is no evidence: answers overtake each other.
 func (b *budget) believe(h *hearing) {
 	said := word{h.now, h.Remaining, h.seen}
 	broken := h.refused && h.Remaining == 0 ||

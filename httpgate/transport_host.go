@@ -82,8 +82,8 @@ type waiter struct {
 	err     error
 }
 
-// loose is when the last request was charged at the latest whose answer does not say so: it has none yet, or
-// was lost. It is long ago if there is none.
+// loose is when the last request was charged at the latest whose answer does not say so: it has none
+// yet, or was lost. It is long ago if there is none.
 func (h *host) loose() time.Duration {
 	if h.sent > h.answered {
 		return max(h.lost, h.lastSent+patience)
@@ -162,6 +162,9 @@ func (h *host) hopeful(now time.Duration) bool { return h.sent > h.answered && n
 // enter returns when the request may be sent, or fails at once if that cannot be until a moment. A
 // request that was refused goes before those that have not been sent.
 func (h *host) enter(ctx context.Context, until time.Duration, first bool) (pass, error) {
+	if err := ctx.Err(); err != nil {
+		return pass{}, err
+	}
 	h.mu.Lock()
 	now := h.clock()
 	if h.queue.Len() == 0 || first {
@@ -364,9 +367,9 @@ func (h *host) hear(p pass, o *outcome, now time.Duration) {
 	}
 }
 
-// find returns the index of a policy's budget, which is made if there is none. Where an answer has one name
-// twice, as gates in a row may send, each has its own. Of a host that announces more policies than are kept,
-// those stay that were heard of last; it is -1 where this answer alone has more.
+// find returns the index of a policy's budget, which is made if there is none. Where an answer has one
+// name twice, as gates in a row may send, each has its own. Of a host that announces more policies
+// than are kept, those stay that were heard of last; it is -1 where this answer alone has more.
 func (h *host) find(p *Policy, spoken uint32) int {
 	for i, b := range h.budgets {
 		if spoken&(1<<i) == 0 && b.name == p.Name && (b.partition == p.Partition || b.presumed) {

@@ -307,8 +307,19 @@ func TestTransportWaitersLeave(t *testing.T) {
 	})
 }
 
-// TestTransportSpreadsAReset: after a reset one request asks how much is left, and the rest follow one by one,
-// in the order in which they came.
+// TestTransportGoneBefore: who has given up before it asks is not sent.
+func TestTransportGoneBefore(t *testing.T) {
+	next := &transcript{answers: []scripted{{status: 200}}}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r, body := post(t, "http://a.test/")
+	if _, err := httpgate.MustNewTransport(next).RoundTrip(r.WithContext(ctx)); err != context.Canceled || body.closed != 1 || len(next.sent) != 0 {
+		t.Errorf("got %v, sent %d times", err, len(next.sent))
+	}
+}
+
+// TestTransportSpreadsAReset: after a reset one request asks how much is left, and the rest follow one
+// by one, in the order in which they came.
 func TestTransportSpreadsAReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		policy := []string{"RateLimit-Policy", `"a";q=20;w=10`}
@@ -338,7 +349,8 @@ func TestTransportSpreadsAReset(t *testing.T) {
 	})
 }
 
-// TestTransportSpreadsManyQuickly: a thousand that wait for a reset of a wide limit do not take a timer each.
+// TestTransportSpreadsManyQuickly: a thousand that wait for a reset of a wide limit do not take a
+// timer each.
 func TestTransportSpreadsManyQuickly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		policy := []string{"RateLimit-Policy", `"a";q=100000;w=1`}
@@ -363,8 +375,8 @@ func TestTransportSpreadsManyQuickly(t *testing.T) {
 	})
 }
 
-// TestTransportFirstAnswer: the first request goes alone; if its answer takes more than a second, the others go; if
-// it fails, another goes first.
+// TestTransportFirstAnswer: the first request goes alone; if its answer takes more than a second, the
+// others go; if it fails, another goes first.
 func TestTransportFirstAnswer(t *testing.T) {
 	for name, c := range map[string]struct {
 		first scripted
@@ -400,7 +412,8 @@ func TestTransportFirstAnswer(t *testing.T) {
 	}
 }
 
-// TestTransportTurnsAwayAtOnce: who waits for a first answer, and learns from it that the wait is too long, fails then.
+// TestTransportTurnsAwayAtOnce: who waits for a first answer, and learns from it that the wait is too
+// long, fails then.
 func TestTransportTurnsAwayAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		next := &transcript{answers: []scripted{{status: 200, fields: []string{"RateLimit", `"a";r=0;t=20`}, after: 300 * time.Millisecond}}}
@@ -498,8 +511,8 @@ func TestTransportUnspokenPolicies(t *testing.T) {
 	})
 }
 
-// TestTransportOutdatedPolicies: a policy that answers no longer speak of is forgotten: with a quota an hour after
-// it was last heard of, otherwise soon.
+// TestTransportOutdatedPolicies: a policy that answers no longer speak of is forgotten: with a quota
+// an hour after it was last heard of, otherwise soon.
 func TestTransportOutdatedPolicies(t *testing.T) {
 	for name, c := range map[string]struct {
 		first   scripted
@@ -614,8 +627,8 @@ func TestTransportManyPolicies(t *testing.T) {
 	})
 }
 
-// TestTransportDeadlineAndTurnAtOnce: whose deadline comes at the very moment of its turn is sent or is not, and takes
-// nobody's place if it is not.
+// TestTransportDeadlineAndTurnAtOnce: whose deadline comes at the very moment of its turn is sent or
+// is not, and takes nobody's place if it is not.
 func TestTransportDeadlineAndTurnAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for i := range 100 {

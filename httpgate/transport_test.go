@@ -194,8 +194,8 @@ func forEachLoop(t *testing.T, f func(t *testing.T, limits []slidegate.Limit, fo
 	}
 }
 
-// TestTransportIsNeverRefused: in front of our own gate, whatever the algorithm and the format, many goroutines
-// through one Transport are not refused once, though they send as fast as they may.
+// TestTransportIsNeverRefused: in front of our own gate, whatever the algorithm and the format, many
+// goroutines through one Transport are not refused once, though they send as fast as they may.
 func TestTransportIsNeverRefused(t *testing.T) {
 	forEachLoop(t, func(t *testing.T, limits []slidegate.Limit, formats httpgate.Option) {
 		store := memstore.New()
@@ -283,8 +283,8 @@ func TestTransportThatKnewTooMuch(t *testing.T) {
 	})
 }
 
-// TestTransportOfSlowAnswers: a handler that takes seconds, when the gate has long charged the request, makes nobody be
-// refused either.
+// TestTransportOfSlowAnswers: a handler that takes seconds, when the gate has long charged the
+// request, makes nobody be refused either.
 func TestTransportOfSlowAnswers(t *testing.T) {
 	forEachLoop(t, func(t *testing.T, limits []slidegate.Limit, formats httpgate.Option) {
 		store := memstore.New()
@@ -301,7 +301,8 @@ func TestTransportOfSlowAnswers(t *testing.T) {
 	})
 }
 
-// TestTransportOfLostAnswers: a request whose answer was lost may have been charged, and counts as long as it can.
+// TestTransportOfLostAnswers: a request whose answer was lost may have been charged, and counts as
+// long as it can.
 func TestTransportOfLostAnswers(t *testing.T) {
 	forEachLoop(t, func(t *testing.T, limits []slidegate.Limit, formats httpgate.Option) {
 		store := memstore.New()
@@ -323,7 +324,8 @@ func TestTransportOfLostAnswers(t *testing.T) {
 	})
 }
 
-// TestTransportOfGatesInARow: also with two gates in a row, whose limits have the same names, nobody is refused.
+// TestTransportOfGatesInARow: also with two gates in a row, whose limits have the same names, nobody
+// is refused.
 func TestTransportOfGatesInARow(t *testing.T) {
 	forEachLoop(t, func(t *testing.T, limits []slidegate.Limit, formats httpgate.Option) {
 		store, outer := memstore.New(), memstore.New()
@@ -344,8 +346,8 @@ func TestTransportOfGatesInARow(t *testing.T) {
 	})
 }
 
-// TestTransportOfGatesWithMore: fields that tell partitions apart, waits with jitter and charges that are given
-// back disturb nothing.
+// TestTransportOfGatesWithMore: fields that tell partitions apart, waits with jitter and charges that
+// are given back disturb nothing.
 func TestTransportOfGatesWithMore(t *testing.T) {
 	forEachLoop(t, func(t *testing.T, limits []slidegate.Limit, formats httpgate.Option) {
 		store := memstore.New()
@@ -362,8 +364,8 @@ func TestTransportOfGatesWithMore(t *testing.T) {
 	})
 }
 
-// TestTransportPace: how long a client takes that always has something to send, in windows: with a list the whole
-// rate of a sliding log, also after a refusal; otherwise half of it at least.
+// TestTransportPace: how long a client takes that always has something to send, in windows: with a
+// list the whole rate of a sliding log, also after a refusal; otherwise half of it at least.
 func TestTransportPace(t *testing.T) {
 	const window, quota, requests = 10 * time.Second, 20, 200
 	for name, c := range map[string]struct {
