@@ -28,6 +28,8 @@ var mayImport = map[string][]string{
 	"redisstore":      {"."},
 	"wrap":            {"."},
 
+	"httpgate/httpgatetest": {".", "gatetest", "httpgate"},
+
 	"redisstore/goredis": {".", "redisstore"},
 	"redisstore/rueidis": {".", "redisstore"},
 
