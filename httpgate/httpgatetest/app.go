@@ -86,7 +86,7 @@ const firstChunk, secondChunk = "one\n", "two\n"
 // Panic does.
 func (a *App) Panic() {
 	a.runs.Add(1)
-	panic(http.ErrAbortHandler)
+	panic("httpgatetest: this handler panics")
 }
 
 // Handler serves the routes, without the gates.
