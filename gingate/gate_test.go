@@ -1,0 +1,171 @@
+package gingate_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/gingate"
+	"github.com/slidegate/slidegate/httpgate"
+	"github.com/slidegate/slidegate/httpgate/httpgatetest"
+	"github.com/slidegate/slidegate/memstore"
+)
+
+func init() { gin.SetMode(gin.ReleaseMode) }
+
+// gates returns the middlewares of a list.
+func gates(list []httpgatetest.Gate) (all []gin.HandlerFunc) {
+	for _, g := range list {
+		all = append(all, gingate.MustNew(g.Limiter, g.Options...))
+	}
+	return all
+}
+
+// TestGate: the gate keeps the laws of every gate over HTTP.
+func TestGate(t *testing.T) {
+	httpgatetest.Run(t, func(t testing.TB, app *httpgatetest.App) string {
+		hello := func(c *gin.Context) { c.Data(http.StatusOK, httpgatetest.Text, app.Hello()) }
+		router := gin.New()
+		router.Use(gin.RecoveryWithWriter(io.Discard))
+		router.Use(gates(app.All)...)
+		router.Match([]string{"GET", "HEAD", "POST"}, "/hello", hello)
+		router.Group("/group", gates(app.Group)...).GET("/a", hello).GET("/b", hello)
+		router.GET("/alone", append(gates(app.Alone), hello)...)
+		router.POST("/echo", func(c *gin.Context) {
+			body, err := c.GetRawData()
+			if err != nil {
+				t.Errorf("read the body: %v", err)
+			}
+			c.Data(http.StatusOK, httpgatetest.Text, app.Echo(body))
+		})
+		router.GET("/decision", func(c *gin.Context) {
+			c.Data(http.StatusOK, httpgatetest.Text, app.Decision(gingate.FromContext(c)))
+		})
+		router.GET("/stream", func(c *gin.Context) {
+			c.Header("Content-Type", httpgatetest.Text)
+			for chunk := range app.Chunks() {
+				_, _ = c.Writer.Write(chunk)
+				c.Writer.Flush()
+			}
+		})
+		router.GET("/panic", func(*gin.Context) { app.Panic() })
+		server := &http.Server{Handler: router}
+		return httpgatetest.Listen(t, app, server.Serve, server.Close)
+	})
+}
+
+// ask sends a request to a router and returns the status and the body.
+func ask(h http.Handler, method, target string, fields ...string) (int, string) {
+	r := httptest.NewRequest(method, target, nil)
+	for i := 0; i < len(fields); i += 2 {
+		r.Header.Add(fields[i], fields[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Code, w.Body.String()
+}
+
+func text(s string) gin.HandlerFunc { return func(c *gin.Context) { c.String(http.StatusOK, s) } }
+
+// TestRoutesAreKeys: no spelling of a path has a quota of its own, and parameters tell items apart.
+func TestRoutesAreKeys(t *testing.T) {
+	limiter := slidegate.MustNew(memstore.New(), slidegate.PerMinute(2))
+	byRoute := httpgate.By(func(r *http.Request) (string, error) {
+		if c := gingate.Context(r); r.Pattern != c.FullPath() {
+			return "", fmt.Errorf("the pattern is %q", r.Pattern)
+		}
+		return httpgate.Join(r.Pattern, gingate.Context(r).Param("shop")), nil
+	})
+	router := gin.New()
+	router.Use(gingate.MustNew(limiter, byRoute))
+	router.GET("/shops/:shop/items/:id", text("item"))
+	for _, c := range []struct {
+		target string
+		status int
+	}{
+		{"/shops/a/items/1", 200}, {"/shops/a/items/%32", 200}, {"/shops/a/items/3?x=y", 429},
+		{"/shops/b/items/1", 200},
+		{"/nowhere", 404}, {"/elsewhere", 404}, {"/anywhere", 429}, // one bucket for what has no route
+	} {
+		if status, _ := ask(router, "GET", c.target); status != c.status {
+			t.Errorf("%s: status %d, want %d", c.target, status, c.status)
+		}
+	}
+}
+
+// TestKeysOfEarlierHandlers: what authentication has set is a key.
+func TestKeysOfEarlierHandlers(t *testing.T) {
+	limiter := slidegate.MustNew(memstore.New(), slidegate.PerMinute(1))
+	router := gin.New()
+	router.Use(func(c *gin.Context) { c.Set("user", c.GetHeader("Authorization")) })
+	router.Use(gingate.MustNew(limiter, httpgate.By(func(r *http.Request) (string, error) {
+		return "user:" + gingate.Context(r).GetString("user"), nil
+	})))
+	router.GET("/", text("hello"))
+	for _, c := range []struct {
+		user   string
+		status int
+	}{{"ann", 200}, {"ben", 200}, {"ann", 429}} {
+		if status, _ := ask(router, "GET", "/", "Authorization", c.user); status != c.status {
+			t.Errorf("%s: status %d, want %d", c.user, status, c.status)
+		}
+	}
+}
+
+// TestClientIPIsNotBelieved: gin's own view of the client, which anybody can choose, is no key.
+func TestClientIPIsNotBelieved(t *testing.T) {
+	router := gin.New()
+	router.Use(gingate.PerIP(slidegate.PerMinute(1)))
+	router.GET("/", func(c *gin.Context) { c.String(http.StatusOK, c.ClientIP()) })
+	if status, body := ask(router, "GET", "/", "X-Forwarded-For", "203.0.113.7"); status != 200 || body != "203.0.113.7" {
+		t.Errorf("status %d, gin takes the client for %q", status, body)
+	}
+	if status, _ := ask(router, "GET", "/", "X-Forwarded-For", "203.0.113.8"); status != 429 {
+		t.Errorf("another claim: status %d, want 429", status)
+	}
+}
+
+// TestRefusalsAbort: no later handler runs, and those before see what was answered.
+func TestRefusalsAbort(t *testing.T) {
+	for name, option := range map[string]httpgate.Option{
+		"with a body": httpgate.DenyWith(429, "no"),
+		"without":     httpgate.OnDeny(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(429) })),
+	} {
+		var seen []string
+		router := gin.New()
+		router.Use(func(c *gin.Context) {
+			c.Next()
+			seen = append(seen, fmt.Sprint(c.Writer.Status(), c.Writer.Written(), c.IsAborted()))
+		})
+		router.Use(gingate.PerIP(slidegate.PerMinute(1), option))
+		router.Use(func(c *gin.Context) { seen = append(seen, "later") })
+		router.GET("/", text("hello"))
+		for range 2 {
+			ask(router, "GET", "/")
+		}
+		if got, want := strings.Join(seen, ", "), "later, 200 true false, 429 true true"; got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+}
+
+// TestMistakesAreErrors: as they are for package httpgate.
+func TestMistakesAreErrors(t *testing.T) {
+	limiter := slidegate.MustNew(memstore.New(), slidegate.PerMinute(1))
+	if h, err := gingate.New(limiter, httpgate.TrustHops(99)); h != nil || !errors.Is(err, slidegate.ErrInvalidLimit) {
+		t.Errorf("got %v", err)
+	}
+	if h, err := gingate.New(limiter); h == nil || err != nil {
+		t.Errorf("got %v", err)
+	}
+	if c := gingate.Context(httptest.NewRequest("GET", "/", nil)); c != nil {
+		t.Errorf("a request without a gate has a context %v", c)
+	}
+}
