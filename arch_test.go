@@ -30,7 +30,8 @@ var mayImport = map[string][]string{
 
 	"httpgate/httpgatetest": {".", "gatetest", "httpgate"},
 
-	"gingate": {".", "httpgate"},
+	"echogate": {".", "httpgate"},
+	"gingate":  {".", "httpgate"},
 
 	"redisstore/goredis": {".", "redisstore"},
 	"redisstore/rueidis": {".", "redisstore"},
