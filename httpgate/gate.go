@@ -26,8 +26,9 @@ type Gate struct {
 	identity   identity // nil for the client's address
 	what       string   // the identity, for the log; empty where a request always has it
 	identified bool     // an option has said who is asking
-	also       []part   // whose limits hold as well, each for a key of its own
-	secret     *digest  // of keys; nil to store them as they are
+	copyKeys   bool
+	also       []part  // whose limits hold as well, each for a key of its own
+	secret     *digest // of keys; nil to store them as they are
 
 	rules           *rules // nil for none
 	forbid          http.Handler

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/gatetest"
@@ -918,5 +919,26 @@ func TestLongForwardedIsCheap(t *testing.T) {
 	}
 	if took := time.Since(begin); took > 20*time.Second { // pair by pair it is minutes
 		t.Errorf("%s for twenty headers", took)
+	}
+}
+
+// TestCopiedKeysDoNotChange when the memory that they were made of does.
+func TestCopiedKeysDoNotChange(t *testing.T) {
+	for copied, want := range map[bool]string{false: "user:b", true: "user:a"} {
+		memory := []byte("user:a")
+		options := []httpgate.Option{httpgate.By(func(*http.Request) (string, error) { return unsafe.String(&memory[0], len(memory)), nil })}
+		if copied {
+			options = append(options, httpgate.CopyKeys())
+		}
+		s := newSite(t, limits(slidegate.PerMinute(2)))
+		var kept *slidegate.Decision
+		h := httpgate.MustNew(slidegate.MustNew(s.store, slidegate.PerMinute(2)), options...).Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			kept, _ = httpgate.FromContext(r.Context())
+		}))
+		h.ServeHTTP(httptest.NewRecorder(), request("GET", "/", ""))
+		memory[len(memory)-1] = 'b'
+		if got := kept.Key(); got != want {
+			t.Errorf("copied %v: the key of the decision is %q, want %q", copied, got, want)
+		}
 	}
 }

@@ -24,8 +24,11 @@ func (g *Gate) by(what string, f identity) { g.identity, g.what, g.identified = 
 
 // simply is an identity that has no need of the gate.
 func simply(f func(*http.Request) (string, error)) identity {
-	return func(_ *Gate, r *http.Request) (string, Reason, error) {
+	return func(g *Gate, r *http.Request) (string, Reason, error) {
 		key, err := f(r)
+		if g.copyKeys {
+			key = strings.Clone(key)
+		}
 		return key, "", err
 	}
 }
@@ -47,6 +50,11 @@ func By(f func(*http.Request) (string, error)) Option {
 }
 
 const whatBy = "By"
+
+// CopyKeys copies the keys that the functions of [By] and [ByClaim] return; by default they are kept as
+// they are. It is for servers that use the memory of a request again, as fasthttp does, where a key that is
+// a piece of the request would change in the hands of the store.
+func CopyKeys() Option { return func(g *Gate) { g.copyKeys = true } }
 
 // ByAddress counts requests by the client's address; it is the default. It is there to be a part of
 // [ByAll].
