@@ -210,9 +210,15 @@ func (s *side) receive(from string, r *http.Response, first func(io.Reader) stri
 	return &response{r.StatusCode, r.Header, r.TransferEncoding, begin + string(body), s.app.runs.Load()}, nil
 }
 
-// exchange sends a request and reads its response.
+// exchange sends a request and reads its response. A server may close a connection that it is not
+// asked on, as some do behind a body that nobody has read; then there is a new one.
 func (s *side) exchange(r request) (*response, error) {
+	used := s.conns[r.from] != nil
 	head, err := s.send(r)
+	if err != nil && used {
+		s.hangUp()
+		head, err = s.send(r)
+	}
 	if err != nil {
 		return nil, err
 	}
