@@ -30,8 +30,9 @@ var mayImport = map[string][]string{
 
 	"httpgate/httpgatetest": {".", "gatetest", "httpgate"},
 
-	"echogate": {".", "httpgate"},
-	"gingate":  {".", "httpgate"},
+	"echogate":  {".", "httpgate"},
+	"fibergate": {".", "httpgate"},
+	"gingate":   {".", "httpgate"},
 
 	"redisstore/goredis": {".", "redisstore"},
 	"redisstore/rueidis": {".", "redisstore"},

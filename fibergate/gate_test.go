@@ -1,0 +1,255 @@
+package fibergate_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gofiber/fiber/v3"
+	recovery "github.com/gofiber/fiber/v3/middleware/recover"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/fibergate"
+	"github.com/slidegate/slidegate/httpgate"
+	"github.com/slidegate/slidegate/httpgate/httpgatetest"
+	"github.com/slidegate/slidegate/memstore"
+)
+
+// gates returns the handlers of a list, in front of a last one.
+func gates(list []httpgatetest.Gate, last ...fiber.Handler) (all []any) {
+	for _, g := range list {
+		all = append(all, fibergate.MustNew(g.Limiter, g.Options...))
+	}
+	for _, h := range last {
+		all = append(all, h)
+	}
+	return all
+}
+
+// TestGate: the gate keeps the laws of every gate over HTTP, however Fiber reads requests.
+func TestGate(t *testing.T) {
+	for name, config := range map[string]fiber.Config{
+		"AsItIs":    {},
+		"Streaming": {StreamRequestBody: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			httpgatetest.Run(t, func(t testing.TB, app *httpgatetest.App) string { return serve(t, app, config) })
+		})
+	}
+}
+
+func serve(t testing.TB, app *httpgatetest.App, config fiber.Config) string {
+	send := func(c fiber.Ctx, body []byte) error {
+		c.Set("Content-Type", httpgatetest.Text)
+		return c.Send(body)
+	}
+	hello := func(c fiber.Ctx) error { return send(c, app.Hello()) }
+	f := fiber.New(config)
+	f.Use(recovery.New())
+	for _, g := range gates(app.All) {
+		f.Use(g)
+	}
+	f.Get("/hello", hello).Post("/hello", hello)
+	group := f.Group("/group", gates(app.Group)...)
+	group.Get("/a", hello)
+	group.Get("/b", hello)
+	alone := gates(app.Alone, hello)
+	f.Get("/alone", alone[0], alone[1:]...)
+	f.Post("/echo", func(c fiber.Ctx) error { return send(c, app.Echo(c.Body())) })
+	f.Get("/decision", func(c fiber.Ctx) error { return send(c, app.Decision(fibergate.FromContext(c))) })
+	f.Get("/stream", func(c fiber.Ctx) error {
+		c.Set("Content-Type", httpgatetest.Text)
+		return c.SendStreamWriter(func(w *bufio.Writer) {
+			for chunk := range app.Chunks() {
+				_, _ = w.Write(chunk)
+				_ = w.Flush()
+			}
+		})
+	})
+	f.Get("/panic", func(fiber.Ctx) error { app.Panic(); return nil })
+	return httpgatetest.Listen(t, app, func(l net.Listener) error {
+		return f.Listener(l, fiber.ListenConfig{DisableStartupMessage: true})
+	}, func() error { return f.ShutdownWithTimeout(10 * time.Second) })
+}
+
+// ask sends a request to an app and returns the status and the body.
+func ask(app *fiber.App, method, target string, fields ...string) (int, string) {
+	r := httptest.NewRequest(method, target, nil)
+	for i := 0; i < len(fields); i += 2 {
+		r.Header.Add(fields[i], fields[i+1])
+	}
+	response, err := app.Test(r)
+	if err != nil {
+		return 0, err.Error()
+	}
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return 0, err.Error()
+	}
+	return response.StatusCode, string(body)
+}
+
+func text(s string) fiber.Handler { return func(c fiber.Ctx) error { return c.SendString(s) } }
+
+// everybody is one key: requests of fiber.App.Test have no address.
+var everybody = httpgate.By(func(*http.Request) (string, error) { return "everybody", nil })
+
+// TestRoutesAreKeys, in a gate that stands in the route, and parameters tell items apart.
+func TestRoutesAreKeys(t *testing.T) {
+	limiter := slidegate.MustNew(memstore.New(), slidegate.PerMinute(2))
+	gate := fibergate.MustNew(limiter, httpgate.By(func(r *http.Request) (string, error) {
+		c := fibergate.Context(r)
+		if r.Pattern != c.Route().Path {
+			return "", fmt.Errorf("the pattern is %q", r.Pattern)
+		}
+		return httpgate.Join(r.Pattern, c.Params("shop")), nil
+	}))
+	app := fiber.New()
+	app.Get("/shops/:shop/items/:id", gate, text("item"))
+	app.Get("/shops/:shop", gate, text("shop"))
+	for _, c := range []struct {
+		target string
+		status int
+	}{
+		{"/shops/a/items/1", 200}, {"/shops/a/items/%32", 200}, {"/shops/a/items/3?x=y", 429}, {"/SHOPS/a/items/3/", 429},
+		{"/shops/b/items/1", 200}, {"/shops/a", 200},
+	} {
+		if status, _ := ask(app, "GET", c.target); status != c.status {
+			t.Errorf("%s: status %d, want %d", c.target, status, c.status)
+		}
+	}
+}
+
+// exchange sends requests to an app, one after the other over one connection, and returns the bodies.
+func exchange(t *testing.T, app *fiber.App, requests ...string) (bodies []string) {
+	t.Helper()
+	address := httpgatetest.Listen(t, &httpgatetest.App{Host: "127.0.0.1"}, func(l net.Listener) error {
+		return app.Listener(l, fiber.ListenConfig{DisableStartupMessage: true})
+	}, app.Shutdown)
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for reader := bufio.NewReader(conn); len(bodies) < len(requests); {
+		_, _ = io.WriteString(conn, requests[len(bodies)])
+		response, err := http.ReadResponse(reader, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(response.Body)
+		if err != nil || response.StatusCode != http.StatusOK {
+			t.Fatalf("status %d, %v", response.StatusCode, err)
+		}
+		bodies = append(bodies, string(body))
+	}
+	return bodies
+}
+
+// TestKeysOfFiberAreCopied: what Fiber's context gives is only good for its request, a key is for longer.
+func TestKeysOfFiberAreCopied(t *testing.T) {
+	var kept []*slidegate.Decision
+	var requests []string
+	limiter := slidegate.MustNew(memstore.New(), slidegate.PerMinute(9))
+	app := fiber.New()
+	app.Get("/users/:user", fibergate.MustNew(limiter, httpgate.By(func(r *http.Request) (string, error) {
+		return fibergate.Context(r).Params("user"), nil
+	})), func(c fiber.Ctx) error {
+		d, _ := fibergate.FromContext(c)
+		kept = append(kept, d)
+		return nil
+	})
+	users := []string{"Ann", "Ben", "Cem"}
+	for _, user := range users {
+		requests = append(requests, "GET /users/"+user+" HTTP/1.1\r\nHost: a\r\n\r\n")
+	}
+	exchange(t, app, requests...)
+	for i, user := range users {
+		if kept[i].Key() != user {
+			t.Errorf("the decision on %s has the key %q", user, kept[i].Key())
+		}
+	}
+}
+
+// TestKeysOfEarlierHandlers: what authentication has set is a key.
+func TestKeysOfEarlierHandlers(t *testing.T) {
+	limiter := slidegate.MustNew(memstore.New(), slidegate.PerMinute(1))
+	app := fiber.New()
+	app.Use(func(c fiber.Ctx) error {
+		c.Locals("user", c.Get("Authorization"))
+		return c.Next()
+	})
+	app.Use(fibergate.MustNew(limiter, httpgate.By(func(r *http.Request) (string, error) {
+		return fmt.Sprint("user:", fibergate.Context(r).Locals("user")), nil
+	})))
+	app.Get("/", text("hello"))
+	for _, c := range []struct {
+		user   string
+		status int
+	}{{"ann", 200}, {"ben", 200}, {"ann", 429}} {
+		if status, _ := ask(app, "GET", "/", "Authorization", c.user); status != c.status {
+			t.Errorf("%s: status %d, want %d", c.user, status, c.status)
+		}
+	}
+}
+
+// TestIPIsNotBelieved: what Fiber takes for the client even behind a trusted proxy, the client has chosen.
+func TestIPIsNotBelieved(t *testing.T) {
+	var keys []string
+	app := fiber.New(fiber.Config{
+		TrustProxy: true, TrustProxyConfig: fiber.TrustProxyConfig{Loopback: true},
+		ProxyHeader: fiber.HeaderXForwardedFor, EnableIPValidation: true,
+	})
+	app.Use(fibergate.PerIP(slidegate.PerMinute(9), httpgate.TrustProxies("127.0.0.1"), httpgate.Observe(func(e *httpgate.Event) { keys = append(keys, e.Key) })))
+	app.Get("/", func(c fiber.Ctx) error { return c.SendString(c.IP()) })
+	body := exchange(t, app, "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 203.0.113.7, 198.51.100.1\r\n\r\n")
+	if got := fmt.Sprint(keys); body[0] != "203.0.113.7" || got != "[ip:198.51.100.1]" {
+		t.Errorf("Fiber takes the client for %q, the gate for %s", body, got)
+	}
+}
+
+// TestRefusalsAreNoErrors: nothing later runs, and earlier handlers find an answer and no error. The
+// errors of handlers go where they go without a gate, and the fields stay.
+func TestRefusalsAreNoErrors(t *testing.T) {
+	var seen []string
+	app := fiber.New()
+	app.Use(func(c fiber.Ctx) error {
+		err := c.Next()
+		seen = append(seen, fmt.Sprint(c.Response().StatusCode(), " ", err))
+		return err
+	})
+	app.Use(fibergate.PerIP(slidegate.PerMinute(1), everybody))
+	app.Use(func(c fiber.Ctx) error { seen = append(seen, "later"); return c.Next() })
+	app.Get("/", func(fiber.Ctx) error { return fiber.NewError(418, "short and stout") })
+	for i, want := range []int{418, 429} {
+		response, err := app.Test(httptest.NewRequest("GET", "/", nil))
+		if err != nil || response.StatusCode != want || response.Header.Get("RateLimit") != `"1/1m";r=0;t=60` {
+			t.Errorf("request %d: %+v, %v", i, response, err)
+		}
+	}
+	if got, want := strings.Join(seen, ", "), "later, 200 short and stout, 429 <nil>"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// TestMistakesAreErrors: as they are for package httpgate, and the caller's options stay as they are.
+func TestMistakesAreErrors(t *testing.T) {
+	limiter := slidegate.MustNew(memstore.New(), slidegate.PerMinute(1))
+	if h, err := fibergate.New(limiter, httpgate.TrustHops(99)); h != nil || !errors.Is(err, slidegate.ErrInvalidLimit) {
+		t.Errorf("got %v", err)
+	}
+	options := append(make([]httpgate.Option, 0, 2), httpgate.FailClosed())
+	if h, err := fibergate.New(limiter, options...); h == nil || err != nil || options[:2][1] != nil {
+		t.Errorf("got %v", err)
+	}
+	if c := fibergate.Context(httptest.NewRequest("GET", "/", nil)); c != nil {
+		t.Errorf("a request without a gate has a context %v", c)
+	}
+}

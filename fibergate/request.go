@@ -1,0 +1,85 @@
+package fibergate
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/textproto"
+	"net/url"
+
+	"github.com/gofiber/fiber/v3"
+	"github.com/valyala/fasthttp"
+)
+
+// view is the request as net/http would show it. Nothing in it but the body is memory that fasthttp
+// uses again.
+func view(c fiber.Ctx) *http.Request {
+	fast := c.Request()
+	r := &http.Request{
+		Method:     c.Method(),
+		RequestURI: string(fast.Header.RequestURI()),
+		Host:       string(fast.Header.Host()),
+		Header:     headerOf(&fast.Header),
+		RemoteAddr: c.RequestCtx().RemoteAddr().String(),
+		TLS:        c.RequestCtx().TLSConnectionState(),
+		Body:       http.NoBody,
+		Pattern:    c.FullPath(),
+	}
+	r.Proto, r.ProtoMajor, r.ProtoMinor = protocol(fast.Header.Protocol())
+	var err error
+	if r.URL, err = url.ParseRequestURI(r.RequestURI); err != nil { // net/http would not have let it in
+		r.URL = &url.URL{Path: string(fast.URI().Path())}
+	}
+	if r.URL.Host != "" {
+		r.Host = r.URL.Host
+	}
+	switch n := fast.Header.ContentLength(); {
+	case n == -1: // how fasthttp has it
+		r.ContentLength, r.TransferEncoding = -1, []string{"chunked"}
+	case n > 0:
+		r.ContentLength = int64(n)
+	}
+	switch {
+	case fast.IsBodyStream():
+		r.Body = io.NopCloser(fast.BodyStream())
+	case r.ContentLength != 0:
+		r.Body = io.NopCloser(bytes.NewReader(fast.Body()))
+	}
+	return r
+}
+
+func protocol(b []byte) (name string, major, minor int) {
+	if string(b) == "HTTP/1.0" {
+		return "HTTP/1.0", 1, 0
+	}
+	return "HTTP/1.1", 1, 1
+}
+
+// headerOf copies the header fields, all into one string.
+func headerOf(fast *fasthttp.RequestHeader) http.Header {
+	var textRoom [1024]byte
+	var endsRoom [64]int
+	text, ends := textRoom[:0], endsRoom[:0]
+	for name, value := range fast.All() {
+		text = append(text, name...)
+		ends = append(ends, len(text))
+		text = append(text, value...)
+		ends = append(ends, len(text))
+	}
+	whole, from := string(text), 0
+	h := make(http.Header, len(ends)/2)
+	values := make([]string, len(ends)/2)
+	for i := range values {
+		name := textproto.CanonicalMIMEHeaderKey(whole[from:ends[2*i]])
+		values[i] = whole[ends[2*i]:ends[2*i+1]]
+		from = ends[2*i+1]
+		switch there := h[name]; {
+		case name == "Host", name == "Transfer-Encoding": // net/http has them elsewhere
+		case there == nil:
+			h[name] = values[i : i+1 : i+1]
+		default:
+			h[name] = append(there, values[i])
+		}
+	}
+	return h
+}
