@@ -30,9 +30,10 @@ var mayImport = map[string][]string{
 
 	"httpgate/httpgatetest": {".", "gatetest", "httpgate"},
 
-	"echogate":  {".", "httpgate"},
-	"fibergate": {".", "httpgate"},
-	"gingate":   {".", "httpgate"},
+	"echogate":   {".", "httpgate"},
+	"echov4gate": {".", "httpgate"},
+	"fibergate":  {".", "httpgate"},
+	"gingate":    {".", "httpgate"},
 
 	"redisstore/goredis": {".", "redisstore"},
 	"redisstore/rueidis": {".", "redisstore"},

@@ -16,5 +16,5 @@
 //
 // The client's address is found by the rules of package httpgate, not by Echo's RealIP: that is
 // whatever the IPExtractor of the server makes of the headers, and LegacyIPExtractor believes
-// everybody. Name the proxies with httpgate.TrustProxies.
+// everybody. Name the proxies with httpgate.TrustProxies. For Echo v4 there is package echov4gate.
 package echogate

@@ -77,7 +77,9 @@ func text(s string) gin.HandlerFunc { return func(c *gin.Context) { c.String(htt
 // TestRoutesAreKeys: no spelling of a path has a quota of its own, and parameters tell items apart.
 func TestRoutesAreKeys(t *testing.T) {
 	limiter := slidegate.MustNew(memstore.New(), slidegate.PerMinute(2))
+	seen := map[string]bool{}
 	byRoute := httpgate.By(func(r *http.Request) (string, error) {
+		seen[r.Pattern] = true
 		if c := gingate.Context(r); r.Pattern != c.FullPath() {
 			return "", fmt.Errorf("the pattern is %q", r.Pattern)
 		}
@@ -97,6 +99,9 @@ func TestRoutesAreKeys(t *testing.T) {
 		if status, _ := ask(router, "GET", c.target); status != c.status {
 			t.Errorf("%s: status %d, want %d", c.target, status, c.status)
 		}
+	}
+	if len(seen) != 2 || !seen["/shops/:shop/items/:id"] || !seen[""] {
+		t.Errorf("the patterns are %v", seen)
 	}
 }
 
