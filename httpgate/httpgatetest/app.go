@@ -45,6 +45,7 @@ type App struct {
 
 	runs   atomic.Int64
 	resume chan struct{}
+	wait   time.Duration // for resume
 }
 
 func (a *App) ran(answer string) []byte {
@@ -75,7 +76,7 @@ func (a *App) Chunks() iter.Seq[[]byte] {
 		}
 		select {
 		case <-a.resume:
-		case <-time.After(patience):
+		case <-time.After(a.wait):
 		}
 		yield([]byte(secondChunk))
 	}

@@ -19,7 +19,7 @@ import (
 )
 
 // patience is how long a server may take to answer.
-const patience = 30 * time.Second
+var patience = 30 * time.Second // but in tests of the suite itself never changed
 
 // A pair is the same app served twice: by net/http, and by what is judged.
 type pair struct {
@@ -59,7 +59,7 @@ func serveOn(t testing.TB, start Start, host string, build func(store slidegate.
 	}{{"net/http", reference}, {"the gate", start}} {
 		store := gatetest.NewOracle(p.clock) // it keeps keys as they are
 		app := build(store)
-		app.Host, app.resume = host, make(chan struct{}, 1)
+		app.Host, app.resume, app.wait = host, make(chan struct{}, 1), patience
 		one := &side{name: s.name, app: app, store: store, conns: map[string]*conn{}}
 		one.address = s.start(t, app)
 		t.Cleanup(one.hangUp)
