@@ -9,18 +9,12 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// A writer is gin's writer where the gate looks at what is answered: all that is written goes through
-// the gate's.
+// A writer is gin's writer where the gate looks at what is answered: all that is sent goes through the
+// gate's. A status that gin may still change is not sent yet.
 type writer struct {
 	gin.ResponseWriter
 	gate http.ResponseWriter
 }
-
-func (w *writer) WriteHeader(status int) { w.gate.WriteHeader(status) }
-
-func (w *writer) Write(b []byte) (int, error) { return w.gate.Write(b) }
-
-func (w *writer) WriteString(s string) (int, error) { return io.WriteString(w.gate, s) }
 
 // WriteHeaderNow implements gin.ResponseWriter.
 func (w *writer) WriteHeaderNow() {
@@ -28,6 +22,16 @@ func (w *writer) WriteHeaderNow() {
 		w.gate.WriteHeader(w.Status())
 		w.ResponseWriter.WriteHeaderNow()
 	}
+}
+
+func (w *writer) Write(b []byte) (int, error) {
+	w.WriteHeaderNow()
+	return w.gate.Write(b)
+}
+
+func (w *writer) WriteString(s string) (int, error) {
+	w.WriteHeaderNow()
+	return io.WriteString(w.gate, s)
 }
 
 // Flush implements http.Flusher.

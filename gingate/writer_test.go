@@ -17,8 +17,10 @@ type watch struct {
 }
 
 func (w *watch) WriteHeader(status int) {
-	w.status = status
-	w.ResponseWriter.WriteHeader(status)
+	if w.status == 0 {
+		w.status = status
+		w.ResponseWriter.WriteHeader(status)
+	}
 }
 
 func (w *watch) Write(b []byte) (int, error) {
@@ -39,8 +41,9 @@ func TestGatesThatWatchSeeTheAnswer(t *testing.T) {
 		"/json":    {func(c *gin.Context) { c.AbortWithStatusJSON(401, []int{1}) }, "401, 3 bytes"},
 		"/status":  {func(c *gin.Context) { c.Status(204) }, "204, 0 bytes"},
 		"/abort":   {func(c *gin.Context) { c.AbortWithStatus(403) }, "403, 0 bytes"},
-		"/write":   {func(c *gin.Context) { io.WriteString(c.Writer, "some"); c.Writer.Flush() }, "0, 4 bytes"},
+		"/write":   {func(c *gin.Context) { io.WriteString(c.Writer, "some"); c.Writer.Flush() }, "200, 4 bytes"},
 		"/flush":   {func(c *gin.Context) { c.Status(202); c.Writer.Flush(); io.WriteString(c.Writer, "late") }, "202, 4 bytes"},
+		"/changed": {func(c *gin.Context) { c.Status(401); c.String(200, "fine") }, "200, 4 bytes"},
 		"/nothing": {func(*gin.Context) {}, "200, 0 bytes"},
 		"/nowhere": {nil, "404, 0 bytes"},
 	} {
