@@ -50,6 +50,8 @@ func Laws() []Law {
 		{"SeveralLimitsAreOneDecision", SeveralLimitsAreOneDecision},
 		{"CostsAreCharged", CostsAreCharged},
 		{"SkippedRequestsAreUntouched", SkippedRequestsAreUntouched},
+		{"ListsDecideBeforeTheStore", ListsDecideBeforeTheStore},
+		{"PreflightsAreFree", PreflightsAreFree},
 		{"PlansAreChosenPerRequest", PlansAreChosenPerRequest},
 		{"AddressesHaveQuotasOfTheirOwn", AddressesHaveQuotasOfTheirOwn},
 		{"IPv6AddressesCountByNetwork", IPv6AddressesCountByNetwork},
@@ -368,6 +370,35 @@ func SkippedRequestsAreUntouched(t testing.TB, start Start) {
 	}
 	p.admitted(get("/hello?free"))
 	p.has(p.admitted(get("/hello")), "RateLimit", `"3/1m";r=2;t=60`)
+}
+
+// ListsDecideBeforeTheStore: who is denied, by every spelling of a path, and who is not counted.
+func ListsDecideBeforeTheStore(t testing.TB, start Start) {
+	p := serve(t, start, all(three, httpgate.Exempt("GET /hello from 127.0.0.1"), httpgate.Deny("/alone", "203.0.113.0/24"), httpgate.TrustProxies("127.0.0.1")))
+	for range 4 {
+		p.has(p.admitted(get("/hello")), "RateLimit")
+	}
+	p.has(p.admitted(get("/hello", "X-Forwarded-For: 198.51.100.1")), "RateLimit", `"3/1m";r=2;t=60`)
+	for _, target := range []string{"/alone", "/Alone/", "/./alone", "/%61lone", "/hello/../alone", "//alone"} {
+		p.has(p.want(http.StatusForbidden, get(target)), "Content-Type", "application/problem+json")
+	}
+	p.want(http.StatusForbidden, get("/hello", "X-Forwarded-For: 203.0.113.7", "Accept: text/plain"))
+	p.counted(three, "ip:127.0.0.1", 0)
+	p.counted(three, "ip:203.0.113.7", 0)
+}
+
+// PreflightsAreFree: what a browser asks before a request is not the request. What they are answered with is
+// the affair of whatever answers them.
+func PreflightsAreFree(t testing.TB, start Start) {
+	p := serve(t, start, all(three))
+	for range 5 {
+		for _, s := range p.sides {
+			if r, err := s.exchange(get("/hello", "Origin: http://example.net", "Access-Control-Request-Method: POST").by("OPTIONS")); err != nil || r.status == http.StatusTooManyRequests {
+				t.Fatalf("%s: %v, %v", s.name, r, err)
+			}
+		}
+	}
+	p.has(p.admitted(get("/hello", "Origin: http://example.net")), "RateLimit", `"3/1m";r=2;t=60`)
 }
 
 // PlansAreChosenPerRequest, unlimited and blocked ones among them.
