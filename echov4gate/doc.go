@@ -11,8 +11,9 @@
 // # Who is asking
 //
 // Options of package httpgate take functions of an *http.Request. Behind this gate its Pattern is the
-// route as Echo has it, such as /items/:id, empty where no route fits and in a Pre middleware, and
-// [Context] returns the echo.Context, with its parameters and what earlier middleware has set.
+// route as Echo has it, such as /items/:id, empty where no route fits and in a Pre middleware; so
+// httpgate.ByRoute(nil) counts by route. [Context] returns the echo.Context, with its parameters and what
+// earlier middleware has set.
 //
 // The client's address is found by the rules of package httpgate, not by Echo's RealIP: unless the
 // server has an IPExtractor, that is the first address of X-Forwarded-For, which anybody can write. Name

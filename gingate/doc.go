@@ -10,8 +10,8 @@
 // # Who is asking
 //
 // Options of package httpgate take functions of an *http.Request. Behind this gate its Pattern is the
-// route as gin has it, such as /items/:id, empty where no route fits, and [Context] returns the
-// *gin.Context, with its parameters and what handlers before have set.
+// route as gin has it, such as /items/:id, empty where no route fits; so httpgate.ByRoute(nil) counts by
+// route. [Context] returns the *gin.Context, with its parameters and what handlers before have set.
 //
 // The client's address is found by the rules of package httpgate, not by gin's ClientIP: gin believes
 // the X-Forwarded-For of everybody until SetTrustedProxies is called, so that anybody could be
