@@ -210,19 +210,23 @@ func (s *side) receive(from string, r *http.Response, first func(io.Reader) stri
 	return &response{r.StatusCode, r.Header, r.TransferEncoding, begin + string(body), s.app.runs.Load()}, nil
 }
 
-// exchange sends a request and reads its response. A server may close a connection that it is not
-// asked on, as some do behind a body that nobody has read; then there is a new one.
+// exchange sends a request and reads its response.
 func (s *side) exchange(r request) (*response, error) {
-	used := s.conns[r.from] != nil
 	head, err := s.send(r)
-	if err != nil && used {
-		s.hangUp()
-		head, err = s.send(r)
-	}
 	if err != nil {
 		return nil, err
 	}
 	return s.receive(r.from, head, nil)
+}
+
+// insist is exchange over a new connection if the one there is does not answer: a server may close one
+// behind a body that nobody has read.
+func (s *side) insist(r request) (*response, error) {
+	if answer, err := s.exchange(r); err == nil {
+		return answer, nil
+	}
+	s.hangUp()
+	return s.exchange(r)
 }
 
 // want sends a request to both sides, checks the status of what comes back, and that both are the same.

@@ -41,7 +41,7 @@ func Laws() []Law {
 		{"AdmittedRequestsRunTheHandlerOnce", AdmittedRequestsRunTheHandlerOnce},
 		{"RefusedRequestsRunNothing", RefusedRequestsRunNothing},
 		{"RefusalsAreWhatTheClientAccepts", RefusalsAreWhatTheClientAccepts},
-		{"RefusedBodiesLeaveTheConnectionUsable", RefusedBodiesLeaveTheConnectionUsable},
+		{"RefusedBodiesAreNoRequests", RefusedBodiesAreNoRequests},
 		{"DenyWithIsSentAsItIs", DenyWithIsSentAsItIs},
 		{"OnDenyAnswersRefusals", OnDenyAnswersRefusals},
 		{"FailingStoresLetPass", FailingStoresLetPass},
@@ -150,17 +150,18 @@ func RefusalsAreWhatTheClientAccepts(t testing.TB, start Start) {
 	}
 }
 
-// RefusedBodiesLeaveTheConnectionUsable: what nobody has read is not the next request.
-func RefusedBodiesLeaveTheConnectionUsable(t testing.TB, start Start) {
+// RefusedBodiesAreNoRequests: what nobody has read of a body is not taken for the next request.
+func RefusedBodiesAreNoRequests(t testing.TB, start Start) {
 	p := serve(t, start, all(three))
 	for range 3 {
 		p.admitted(get("/echo").by("POST").with("short"))
 	}
 	for range 3 {
-		p.refused(get("/echo").by("POST").with(strings.Repeat("GET /hello HTTP/1.1\r\n", 5000)))
+		p.compare(http.StatusTooManyRequests, get("/echo").by("POST").with(strings.Repeat("GET /hello HTTP/1.1\r\n", 5000)), (*side).insist)
 	}
 	p.clock.Advance(time.Minute)
-	p.admitted(get("/hello"))
+	r := p.compare(http.StatusOK, get("/hello"), (*side).insist)
+	p.has(r, "RateLimit", `"3/1m";r=2;t=60`)
 }
 
 // DenyWithIsSentAsItIs, with the status of its own.
