@@ -45,11 +45,28 @@ func FromContext(c *echo.Context) (*slidegate.Decision, bool) {
 // Context returns Echo's context of a request, in the functions that options of a gate of this package
 // take; nil elsewhere. Like every *echo.Context it must not be kept.
 func Context(r *http.Request) *echo.Context {
-	p, _ := r.Context().Value(contextKey{}).(*passage)
-	if p == nil {
-		return nil
+	if p := passageOf(r); p != nil {
+		return p.echo
 	}
-	return p.echo
+	return nil
+}
+
+// OnDeny answers refused requests with a handler of Echo; the default is that of [httpgate.OnDeny].
+// The fields are set when f runs, and [FromContext] has the decision. If f returns an error, such
+// as echo.ErrTooManyRequests, the server's HTTPErrorHandler answers, and earlier middleware gets
+// the error. If f answers nothing, the status is 429. Where a gate stands before a handler of
+// net/http, f is not for it, and a problem is the answer.
+func OnDeny(f echo.HandlerFunc) httpgate.Option {
+	if f == nil {
+		return httpgate.OnDeny(nil) // New says what is wrong
+	}
+	return httpgate.OnDeny(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if p := passageOf(r); p != nil {
+			p.run(w, r, f)
+			return
+		}
+		httpgate.QuotaExceeded().ServeHTTP(w, r)
+	}))
 }
 
 // A passage is a request on its way through one gate.
@@ -61,6 +78,12 @@ type passage struct {
 }
 
 type contextKey struct{}
+
+// passageOf returns the passage of a request, nil if no gate of this package is around it.
+func passageOf(r *http.Request) *passage {
+	p, _ := r.Context().Value(contextKey{}).(*passage)
+	return p
+}
 
 // Value implements context.Context.
 func (p *passage) Value(key any) any {
@@ -85,17 +108,22 @@ func middleware(wrap func(http.Handler) http.Handler) echo.MiddlewareFunc {
 
 // admit is what stands behind the gate: the rest of Echo's chain.
 func admit(w http.ResponseWriter, r *http.Request) {
-	p := r.Context().Value(contextKey{}).(*passage)
+	p := passageOf(r)
+	p.run(w, r, p.next)
+}
+
+// run has Echo answer a request, to w.
+func (p *passage) run(w http.ResponseWriter, r *http.Request, f echo.HandlerFunc) {
 	c := p.echo
 	c.SetRequest(r)
 	own := c.Response()
 	if w == own {
-		p.err = p.next(c)
+		p.err = f(c)
 		return
 	}
 	c.SetResponse(echo.NewResponse(w, c.Echo().Logger))
 	defer c.SetResponse(own)
-	if p.err = p.next(c); p.err != nil { // the gate looks at the answer: it must be given while it does
+	if p.err = f(c); p.err != nil { // the gate looks at the answer: it must be given while it does
 		c.Echo().HTTPErrorHandler(c, p.err)
 	}
 }

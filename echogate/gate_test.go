@@ -15,6 +15,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/echogate"
+	"github.com/slidegate/slidegate/gatetest"
 	"github.com/slidegate/slidegate/httpgate"
 	"github.com/slidegate/slidegate/httpgate/httpgatetest"
 	"github.com/slidegate/slidegate/memstore"
@@ -180,10 +181,56 @@ func TestRefusalsAreNoErrors(t *testing.T) {
 	}
 }
 
+// TestOnDenyIsAHandlerOfEcho: it answers as handlers do, errors with the HTTPErrorHandler, and ends the chain.
+func TestOnDenyIsAHandlerOfEcho(t *testing.T) {
+	for name, c := range map[string]struct {
+		handler echo.HandlerFunc
+		status  int
+		body    string
+	}{
+		"nothing": {func(*echo.Context) error { return nil }, 429, ""},
+		"json": {func(c *echo.Context) error {
+			d, _ := echogate.FromContext(c)
+			return c.JSON(503, map[string]any{"wait": d.RetryAfter().Seconds()})
+		}, 503, `{"wait":60}`},
+		"an error": {func(*echo.Context) error { return echo.ErrTooManyRequests }, 429, `{"message":"Too Many Requests"}`},
+	} {
+		store := memstore.New(memstore.WithClock(new(gatetest.Clock).Now))
+		e := server()
+		e.Use(echogate.MustNew(slidegate.MustNew(store, slidegate.PerMinute(1)), echogate.OnDeny(c.handler)))
+		e.GET("/", text("hello"))
+		ask(e, "GET", "/")
+		if status, body := ask(e, "GET", "/"); status != c.status || body != c.body {
+			t.Errorf("%s: %d %q, want %d %q", name, status, body, c.status, c.body)
+		}
+	}
+}
+
+// TestSharedGates: one gate before handlers of both worlds has one budget, and each is answered in its own way.
+func TestSharedGates(t *testing.T) {
+	limiter := slidegate.MustNew(memstore.New(), slidegate.PerMinute(1))
+	onDeny := echogate.OnDeny(func(*echo.Context) error { t.Error("Echo answers for net/http"); return nil })
+	gate := httpgate.MustNew(limiter, httpgate.ByEverybody(), onDeny)
+	e := server()
+	e.Use(echogate.Wrap(gate))
+	e.GET("/", text("hello"))
+	plain := gate.Wrap(http.NotFoundHandler())
+	if status, body := ask(e, "GET", "/"); status != 200 {
+		t.Errorf("%d %s", status, body)
+	}
+	w := httptest.NewRecorder()
+	if plain.ServeHTTP(w, httptest.NewRequest("GET", "/", nil)); w.Code != 429 || !strings.Contains(w.Body.String(), "quota-exceeded") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
 // TestMistakesAreErrors: as they are for package httpgate.
 func TestMistakesAreErrors(t *testing.T) {
 	limiter := slidegate.MustNew(memstore.New(), slidegate.PerMinute(1))
 	if h, err := echogate.New(limiter, httpgate.TrustHops(99)); h != nil || !errors.Is(err, slidegate.ErrInvalidLimit) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := echogate.New(limiter, echogate.OnDeny(nil)); !errors.Is(err, slidegate.ErrInvalidLimit) {
 		t.Errorf("got %v", err)
 	}
 	if h, err := echogate.New(limiter); h == nil || err != nil {

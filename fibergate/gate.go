@@ -50,11 +50,29 @@ func FromContext(c fiber.Ctx) (*slidegate.Decision, bool) { return httpgate.From
 // Context returns Fiber's context of a request, in the functions that options of a gate of this package
 // take; nil elsewhere. Neither it nor a string from it may be kept, but as a key.
 func Context(r *http.Request) fiber.Ctx {
-	p, _ := r.Context().Value(contextKey{}).(*passage)
-	if p == nil {
-		return nil
+	if p := passageOf(r); p != nil {
+		return p.fiber
 	}
-	return p.fiber
+	return nil
+}
+
+// OnDeny answers refused requests with a handler of Fiber; the default is that of
+// [httpgate.OnDeny]. The fields are set when f runs, the status is 429 unless f names another, and
+// [FromContext] has the decision. If f returns an error, such as fiber.ErrTooManyRequests, the
+// app's ErrorHandler answers. Later handlers do not run. Where a gate stands before a handler of
+// net/http, f is not for it, and a problem is the answer.
+func OnDeny(f fiber.Handler) httpgate.Option {
+	if f == nil {
+		return httpgate.OnDeny(nil) // New says what is wrong
+	}
+	return httpgate.OnDeny(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if p := passageOf(r); p != nil {
+			p.fiber.Status(http.StatusTooManyRequests)
+			p.run(w, r, f)
+			return
+		}
+		httpgate.QuotaExceeded().ServeHTTP(w, r)
+	}))
 }
 
 // A passage is a request on its way through one gate.
@@ -62,11 +80,17 @@ type passage struct {
 	context.Context
 	fiber    fiber.Ctx
 	response response
-	admitted bool
-	err      error // of the handlers behind the gate
+	answered bool  // by Fiber, not by the gate
+	err      error // of what answered
 }
 
 type contextKey struct{}
+
+// passageOf returns the passage of a request, nil if no gate of this package is around it.
+func passageOf(r *http.Request) *passage {
+	p, _ := r.Context().Value(contextKey{}).(*passage)
+	return p
+}
 
 // Value implements context.Context.
 func (p *passage) Value(key any) any {
@@ -81,7 +105,7 @@ func middleware(wrap func(http.Handler) http.Handler) fiber.Handler {
 	return func(c fiber.Ctx) error {
 		p := &passage{Context: c.Context(), fiber: c, response: response{fast: c.Response()}}
 		p.response.load()
-		if gate.ServeHTTP(&p.response, view(c).WithContext(p)); !p.admitted {
+		if gate.ServeHTTP(&p.response, view(c).WithContext(p)); !p.answered {
 			p.response.finish()
 		}
 		return p.err
@@ -90,12 +114,16 @@ func middleware(wrap func(http.Handler) http.Handler) fiber.Handler {
 
 // admit is what stands behind the gate: the rest of Fiber's chain.
 func admit(w http.ResponseWriter, r *http.Request) {
-	p := r.Context().Value(contextKey{}).(*passage)
+	passageOf(r).run(w, r, fiber.Ctx.Next)
+}
+
+// run has Fiber answer a request; w is told how.
+func (p *passage) run(w http.ResponseWriter, r *http.Request, f fiber.Handler) {
 	c := p.fiber
-	p.admitted = true
+	p.answered = true
 	p.response.store()
 	c.SetContext(r.Context())
-	if p.err = c.Next(); w == http.ResponseWriter(&p.response) {
+	if p.err = f(c); w == http.ResponseWriter(&p.response) {
 		return
 	}
 	if p.err != nil { // the gate looks at the answer: it must be given while it does

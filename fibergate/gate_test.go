@@ -17,6 +17,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/fibergate"
+	"github.com/slidegate/slidegate/gatetest"
 	"github.com/slidegate/slidegate/httpgate"
 	"github.com/slidegate/slidegate/httpgate/httpgatetest"
 	"github.com/slidegate/slidegate/memstore"
@@ -239,10 +240,62 @@ func TestRefusalsAreNoErrors(t *testing.T) {
 	}
 }
 
+// TestOnDenyIsAHandlerOfFiber: it answers as handlers do, errors with the ErrorHandler, and ends the chain.
+func TestOnDenyIsAHandlerOfFiber(t *testing.T) {
+	for name, c := range map[string]struct {
+		handler           fiber.Handler
+		status            int
+		contentType, body string
+	}{
+		"nothing": {func(fiber.Ctx) error { return nil }, 429, "", ""},
+		"a body":  {func(c fiber.Ctx) error { return c.SendString("later") }, 429, "text/plain; charset=utf-8", "later"},
+		"json": {func(c fiber.Ctx) error {
+			d, _ := fibergate.FromContext(c)
+			return c.Status(503).JSON(fiber.Map{"wait": d.RetryAfter().Seconds()})
+		}, 503, "application/json; charset=utf-8", `{"wait":60}`},
+		"an error": {func(fiber.Ctx) error { return fiber.ErrTooManyRequests }, 429, "text/plain; charset=utf-8", "Too Many Requests"},
+	} {
+		store := memstore.New(memstore.WithClock(new(gatetest.Clock).Now))
+		app := fiber.New()
+		app.Use(fibergate.MustNew(slidegate.MustNew(store, slidegate.PerMinute(1)), everybody, fibergate.OnDeny(c.handler)))
+		app.Get("/", text("hello"))
+		ask(app, "GET", "/")
+		response, err := app.Test(httptest.NewRequest("GET", "/", nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(response.Body)
+		contentType, wait := response.Header.Get("Content-Type"), response.Header.Get("Retry-After")
+		if err != nil || response.StatusCode != c.status || string(body) != c.body || contentType != c.contentType || wait != "60" {
+			t.Errorf("%s: %d %s %q, Retry-After %s, %v, want %d %s %q", name, response.StatusCode, contentType, body, wait, err, c.status, c.contentType, c.body)
+		}
+	}
+}
+
+// TestSharedGates: one gate before handlers of both worlds has one budget, and each is answered in its own way.
+func TestSharedGates(t *testing.T) {
+	limiter := slidegate.MustNew(memstore.New(), slidegate.PerMinute(1))
+	onDeny := fibergate.OnDeny(func(fiber.Ctx) error { t.Error("Fiber answers for net/http"); return nil })
+	gate := httpgate.MustNew(limiter, httpgate.ByEverybody(), onDeny)
+	app := fiber.New()
+	app.Get("/", fibergate.Wrap(gate), text("hello"))
+	plain := gate.Wrap(http.NotFoundHandler())
+	if status, body := ask(app, "GET", "/"); status != 200 {
+		t.Errorf("%d %s", status, body)
+	}
+	w := httptest.NewRecorder()
+	if plain.ServeHTTP(w, httptest.NewRequest("GET", "/", nil)); w.Code != 429 || !strings.Contains(w.Body.String(), "quota-exceeded") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
 // TestMistakesAreErrors: as they are for package httpgate, and the caller's options stay as they are.
 func TestMistakesAreErrors(t *testing.T) {
 	limiter := slidegate.MustNew(memstore.New(), slidegate.PerMinute(1))
 	if h, err := fibergate.New(limiter, httpgate.TrustHops(99)); h != nil || !errors.Is(err, slidegate.ErrInvalidLimit) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := fibergate.New(limiter, fibergate.OnDeny(nil)); !errors.Is(err, slidegate.ErrInvalidLimit) {
 		t.Errorf("got %v", err)
 	}
 	options := append(make([]httpgate.Option, 0, 2), httpgate.FailClosed())

@@ -45,11 +45,28 @@ func FromContext(c *gin.Context) (*slidegate.Decision, bool) {
 // Context returns gin's context of a request, in the functions that options of a gate of this package
 // take; nil elsewhere. Like every *gin.Context it must not be kept.
 func Context(r *http.Request) *gin.Context {
-	p, _ := r.Context().Value(contextKey{}).(*passage)
-	if p == nil {
-		return nil
+	if p := passageOf(r); p != nil {
+		return p.gin
 	}
-	return p.gin
+	return nil
+}
+
+// OnDeny answers refused requests with a handler of gin; the default is that of [httpgate.OnDeny].
+// The fields are set when f runs, the status is 429 unless f names another, and [FromContext] has
+// the decision. Later handlers do not run. Where a gate stands before a handler of net/http, f is
+// not for it, and a problem is the answer.
+func OnDeny(f gin.HandlerFunc) httpgate.Option {
+	if f == nil {
+		return httpgate.OnDeny(nil) // New says what is wrong
+	}
+	return httpgate.OnDeny(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if c := Context(r); c != nil {
+			c.Status(http.StatusTooManyRequests)
+			run(w, r, f)
+			return
+		}
+		httpgate.QuotaExceeded().ServeHTTP(w, r)
+	}))
 }
 
 // A passage is a request on its way through one gate.
@@ -60,6 +77,12 @@ type passage struct {
 }
 
 type contextKey struct{}
+
+// passageOf returns the passage of a request, nil if no gate of this package is around it.
+func passageOf(r *http.Request) *passage {
+	p, _ := r.Context().Value(contextKey{}).(*passage)
+	return p
+}
 
 // Value implements context.Context.
 func (p *passage) Value(key any) any {
@@ -84,17 +107,22 @@ func middleware(wrap func(http.Handler) http.Handler) gin.HandlerFunc {
 
 // next is what stands behind the gate: the rest of gin's chain.
 func next(w http.ResponseWriter, r *http.Request) {
-	p := r.Context().Value(contextKey{}).(*passage)
-	c := p.gin
-	p.admitted, c.Request = true, r
+	passageOf(r).admitted = true
+	run(w, r, (*gin.Context).Next)
+}
+
+// run has gin answer a request, to w.
+func run(w http.ResponseWriter, r *http.Request, f gin.HandlerFunc) {
+	c := Context(r)
+	c.Request = r
 	if w == http.ResponseWriter(c.Writer) {
-		c.Next()
+		f(c)
 		return
 	}
 	own := c.Writer
 	c.Writer = &writer{own, w}
 	defer func() { c.Writer = own }()
-	if c.Next(); !own.Written() { // gin names a status long before it is sent
+	if f(c); !own.Written() { // gin names a status long before it is sent
 		w.WriteHeader(own.Status())
 	}
 }

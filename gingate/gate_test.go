@@ -12,6 +12,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/gatetest"
 	"github.com/slidegate/slidegate/gingate"
 	"github.com/slidegate/slidegate/httpgate"
 	"github.com/slidegate/slidegate/httpgate/httpgatetest"
@@ -161,10 +162,57 @@ func TestRefusalsAbort(t *testing.T) {
 	}
 }
 
+// TestOnDenyIsAHandlerOfGin: it answers as handlers do, with 429 where it names no status, and ends the chain.
+func TestOnDenyIsAHandlerOfGin(t *testing.T) {
+	for name, c := range map[string]struct {
+		handler gin.HandlerFunc
+		status  int
+		body    string
+	}{
+		"nothing": {func(*gin.Context) {}, 429, ""},
+		"a body":  {func(c *gin.Context) { io.WriteString(c.Writer, "later") }, 429, "later"},
+		"json": {func(c *gin.Context) {
+			d, _ := gingate.FromContext(c)
+			c.JSON(503, gin.H{"wait": d.RetryAfter().Seconds()})
+		}, 503, `{"wait":60}`},
+		"a status": {func(c *gin.Context) { c.AbortWithStatus(402) }, 402, ""},
+	} {
+		store := memstore.New(memstore.WithClock(new(gatetest.Clock).Now))
+		router := gin.New()
+		router.Use(gingate.MustNew(slidegate.MustNew(store, slidegate.PerMinute(1)), gingate.OnDeny(c.handler)))
+		router.GET("/", text("hello"))
+		ask(router, "GET", "/")
+		if status, body := ask(router, "GET", "/"); status != c.status || body != c.body {
+			t.Errorf("%s: %d %q, want %d %q", name, status, body, c.status, c.body)
+		}
+	}
+}
+
+// TestSharedGates: one gate before handlers of both worlds has one budget, and each is answered in its own way.
+func TestSharedGates(t *testing.T) {
+	limiter := slidegate.MustNew(memstore.New(), slidegate.PerMinute(1))
+	onDeny := gingate.OnDeny(func(c *gin.Context) { t.Error("gin answers for net/http") })
+	gate := httpgate.MustNew(limiter, httpgate.ByEverybody(), onDeny)
+	router := gin.New()
+	router.Use(gingate.Wrap(gate))
+	router.GET("/", text("hello"))
+	plain := gate.Wrap(http.NotFoundHandler())
+	if status, body := ask(router, "GET", "/"); status != 200 {
+		t.Errorf("%d %s", status, body)
+	}
+	w := httptest.NewRecorder()
+	if plain.ServeHTTP(w, httptest.NewRequest("GET", "/", nil)); w.Code != 429 || !strings.Contains(w.Body.String(), "quota-exceeded") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
 // TestMistakesAreErrors: as they are for package httpgate.
 func TestMistakesAreErrors(t *testing.T) {
 	limiter := slidegate.MustNew(memstore.New(), slidegate.PerMinute(1))
 	if h, err := gingate.New(limiter, httpgate.TrustHops(99)); h != nil || !errors.Is(err, slidegate.ErrInvalidLimit) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := gingate.New(limiter, gingate.OnDeny(nil)); !errors.Is(err, slidegate.ErrInvalidLimit) {
 		t.Errorf("got %v", err)
 	}
 	if h, err := gingate.New(limiter); h == nil || err != nil {
