@@ -105,7 +105,7 @@ func middleware(wrap func(http.Handler) http.Handler) fiber.Handler {
 	return func(c fiber.Ctx) error {
 		p := &passage{Context: c.Context(), fiber: c, response: response{fast: c.Response()}}
 		p.response.load()
-		if gate.ServeHTTP(&p.response, view(c).WithContext(p)); !p.answered {
+		if gate.ServeHTTP(&p.response, view(p, c)); !p.answered {
 			p.response.finish()
 		}
 		return p.err

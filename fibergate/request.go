@@ -2,6 +2,7 @@ package fibergate
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"net/http"
 	"net/textproto"
@@ -11,9 +12,9 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// view is the request as net/http would show it. Nothing in it but the body is memory that fasthttp
+// view is the request as net/http would show it, with a context. Nothing in it but the body is memory that fasthttp
 // uses again.
-func view(c fiber.Ctx) *http.Request {
+func view(ctx context.Context, c fiber.Ctx) *http.Request {
 	fast := c.Request()
 	r := &http.Request{
 		Method:     c.Method(),
@@ -45,7 +46,7 @@ func view(c fiber.Ctx) *http.Request {
 	case r.ContentLength != 0:
 		r.Body = io.NopCloser(bytes.NewReader(fast.Body()))
 	}
-	return r
+	return r.WithContext(ctx)
 }
 
 func protocol(b []byte) (name string, major, minor int) {

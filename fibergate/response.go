@@ -13,7 +13,7 @@ import (
 type response struct {
 	fast   *fasthttp.Response
 	header http.Header
-	loaded http.Header // as header was when Fiber's was last the same
+	loaded http.Header // as header was when it was loaded
 	wrote  bool
 }
 
@@ -23,13 +23,15 @@ const defaultContentType = "text/plain; charset=utf-8"
 // load reads the header of Fiber's response.
 func (w *response) load() {
 	w.header = http.Header{}
-	for name, value := range w.fast.Header.All() {
-		w.header[string(name)] = append(w.header[string(name)], string(value))
+	for key, value := range w.fast.Header.All() {
+		if name := string(key); name != "Content-Type" || string(value) != defaultContentType {
+			w.header[name] = append(w.header[name], string(value))
+		}
 	}
-	if w.header.Get("Content-Type") == defaultContentType {
-		delete(w.header, "Content-Type")
+	w.loaded = nil
+	if len(w.header) > 0 {
+		w.loaded = maps.Clone(w.header)
 	}
-	w.loaded = maps.Clone(w.header)
 }
 
 // store writes the fields that were changed since load, every line of each. What fasthttp deletes
@@ -46,7 +48,6 @@ func (w *response) store() {
 			w.fast.Header.Add(name, line)
 		}
 	}
-	w.loaded = maps.Clone(w.header)
 }
 
 // Header implements http.ResponseWriter.
@@ -74,7 +75,7 @@ func (w *response) Write(b []byte) (int, error) {
 func (w *response) finish() {
 	w.WriteHeader(http.StatusOK)
 	body := w.fast.Body()
-	if len(body) > 0 && w.loaded["Content-Type"] == nil && w.loaded["Content-Encoding"] == nil {
+	if len(body) > 0 && w.header["Content-Type"] == nil && w.header["Content-Encoding"] == nil {
 		w.fast.Header.SetContentType(http.DetectContentType(body))
 	}
 }
