@@ -22,6 +22,7 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/gatetest"
 	"github.com/slidegate/slidegate/httpgate"
+	"github.com/slidegate/slidegate/httpgate/httpgatetest"
 	"github.com/slidegate/slidegate/memstore"
 )
 
@@ -184,6 +185,9 @@ func TestNamedCodeExists(t *testing.T) {
 	for _, law := range gatetest.Laws() {
 		laws[law.Name] = true
 	}
+	for _, law := range httpgatetest.Laws() {
+		laws[law.Name] = true
+	}
 	for _, p := range pages(t) {
 		for _, l := range p.links() {
 			name := namePattern.FindStringSubmatch(l.text)
@@ -200,8 +204,8 @@ func TestNamedCodeExists(t *testing.T) {
 				t.Errorf("%s: %s does not declare %s", p.path, l.target, name[1])
 			}
 			isLaw := strings.HasSuffix(l.target, "gatetest/suite.go") || strings.HasSuffix(l.target, "gatetest/scenarios.go")
-			if isLaw && name[1] != "TestStore" && !laws[name[1]] {
-				t.Errorf("%s: %s is none of the laws that gatetest runs", p.path, name[1])
+			if isLaw && name[1] != "TestStore" && name[1] != "Run" && !laws[name[1]] {
+				t.Errorf("%s: %s is none of the laws that gatetest and httpgatetest run", p.path, name[1])
 			}
 		}
 	}

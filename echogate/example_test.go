@@ -50,3 +50,17 @@ func ExampleContext() {
 	// 200 item 1, 0 left
 	// 200 item 2, 1 left
 }
+
+func ExampleOnDeny() {
+	e := echo.New()
+	e.Use(echogate.PerIP(slidegate.PerMinute(1), echogate.OnDeny(func(*echo.Context) error {
+		return echo.ErrTooManyRequests // the server's HTTPErrorHandler answers, as for every error
+	})))
+	e.GET("/", func(c *echo.Context) error { return c.String(http.StatusOK, "hello") })
+
+	fmt.Println(ask(e, "GET", "/"))
+	fmt.Println(ask(e, "GET", "/"))
+	// Output:
+	// 200 hello
+	// 429 {"message":"Too Many Requests"}
+}

@@ -51,3 +51,18 @@ func ExampleContext() {
 	// 200 item 1, 0 left
 	// 200 item 2, 1 left
 }
+
+func ExampleOnDeny() {
+	app := fiber.New()
+	app.Use(fibergate.PerIP(slidegate.PerMinute(1), httpgate.ByEverybody(), fibergate.OnDeny(func(c fiber.Ctx) error {
+		d, _ := fibergate.FromContext(c)
+		return c.JSON(fiber.Map{"limit": d.Binding().Limit.String()})
+	})))
+	app.Get("/", func(c fiber.Ctx) error { return c.SendString("hello") })
+
+	fmt.Println(ask(app, "GET", "/"))
+	fmt.Println(ask(app, "GET", "/"))
+	// Output:
+	// 200 hello
+	// 429 {"limit":"1/1m"}
+}

@@ -99,9 +99,6 @@ func ask(app *fiber.App, method, target string, fields ...string) (int, string) 
 
 func text(s string) fiber.Handler { return func(c fiber.Ctx) error { return c.SendString(s) } }
 
-// everybody is one key: requests of fiber.App.Test have no address.
-var everybody = httpgate.By(func(*http.Request) (string, error) { return "everybody", nil })
-
 // TestRoutesAreKeys, in a gate that stands in the route, and parameters tell items apart.
 func TestRoutesAreKeys(t *testing.T) {
 	limiter := slidegate.MustNew(memstore.New(), slidegate.PerMinute(2))
@@ -226,7 +223,7 @@ func TestRefusalsAreNoErrors(t *testing.T) {
 		seen = append(seen, fmt.Sprint(c.Response().StatusCode(), " ", err))
 		return err
 	})
-	app.Use(fibergate.PerIP(slidegate.PerMinute(1), everybody))
+	app.Use(fibergate.PerIP(slidegate.PerMinute(1), httpgate.ByEverybody()))
 	app.Use(func(c fiber.Ctx) error { seen = append(seen, "later"); return c.Next() })
 	app.Get("/", func(fiber.Ctx) error { return fiber.NewError(418, "short and stout") })
 	for i, want := range []int{418, 429} {
@@ -257,7 +254,7 @@ func TestOnDenyIsAHandlerOfFiber(t *testing.T) {
 	} {
 		store := memstore.New(memstore.WithClock(new(gatetest.Clock).Now))
 		app := fiber.New()
-		app.Use(fibergate.MustNew(slidegate.MustNew(store, slidegate.PerMinute(1)), everybody, fibergate.OnDeny(c.handler)))
+		app.Use(fibergate.MustNew(slidegate.MustNew(store, slidegate.PerMinute(1)), httpgate.ByEverybody(), fibergate.OnDeny(c.handler)))
 		app.Get("/", text("hello"))
 		ask(app, "GET", "/")
 		response, err := app.Test(httptest.NewRequest("GET", "/", nil))

@@ -50,3 +50,18 @@ func ExampleContext() {
 	// 200 item 1, 0 left
 	// 200 item 2, 1 left
 }
+
+func ExampleOnDeny() {
+	router := gin.New()
+	router.Use(gingate.PerIP(slidegate.PerMinute(1), gingate.OnDeny(func(c *gin.Context) {
+		d, _ := gingate.FromContext(c)
+		c.JSON(http.StatusTooManyRequests, gin.H{"limit": d.Binding().Limit.String()})
+	})))
+	router.GET("/", func(c *gin.Context) { c.String(http.StatusOK, "hello") })
+
+	fmt.Println(ask(router, "GET", "/"))
+	fmt.Println(ask(router, "GET", "/"))
+	// Output:
+	// 200 hello
+	// 429 {"limit":"1/1m"}
+}
