@@ -28,6 +28,6 @@
 //
 // The client's address is found by the rules of package httpgate, not by Fiber's IP: behind a trusted
 // proxy that is the whole ProxyHeader, or the first address in it, which whoever sent the request wrote.
-// Name the proxies with httpgate.TrustProxies. Requests of app.Test come from no address, so a gate by
-// address answers them with 500: give tests a key, or a listener.
+// Name the proxies with httpgate.TrustProxies. Requests of app.Test all come from
+// one address, 0.0.0.0.
 package fibergate

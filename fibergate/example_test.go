@@ -13,18 +13,17 @@ import (
 )
 
 func Example() {
-	byKey := httpgate.ByHeader("X-API-Key")
 	login := slidegate.MustNew(memstore.New(), slidegate.PerMinute(1))
 
 	app := fiber.New()
-	app.Use(fibergate.PerIP(slidegate.PerMinute(100), byKey))
+	app.Use(fibergate.PerIP(slidegate.PerMinute(100)))
 	app.Get("/", func(c fiber.Ctx) error { return c.SendString("hello") })
-	app.Post("/login", fibergate.MustNew(login, byKey), func(c fiber.Ctx) error { return c.SendString("welcome") })
+	app.Post("/login", fibergate.MustNew(login), func(c fiber.Ctx) error { return c.SendString("welcome") })
 
-	fmt.Println(ask(app, "GET", "/", "X-API-Key", "a"))
-	fmt.Println(ask(app, "POST", "/login", "X-API-Key", "a"))
-	fmt.Println(ask(app, "POST", "/login", "X-API-Key", "a"))
-	fmt.Println(ask(app, "GET", "/", "X-API-Key", "a"))
+	fmt.Println(ask(app, "GET", "/"))
+	fmt.Println(ask(app, "POST", "/login"))
+	fmt.Println(ask(app, "POST", "/login"))
+	fmt.Println(ask(app, "GET", "/"))
 	// Output:
 	// 200 hello
 	// 200 welcome
@@ -54,7 +53,7 @@ func ExampleContext() {
 
 func ExampleOnDeny() {
 	app := fiber.New()
-	app.Use(fibergate.PerIP(slidegate.PerMinute(1), httpgate.ByEverybody(), fibergate.OnDeny(func(c fiber.Ctx) error {
+	app.Use(fibergate.PerIP(slidegate.PerMinute(1), fibergate.OnDeny(func(c fiber.Ctx) error {
 		d, _ := fibergate.FromContext(c)
 		return c.JSON(fiber.Map{"limit": d.Binding().Limit.String()})
 	})))

@@ -198,6 +198,17 @@ func TestKeysOfEarlierHandlers(t *testing.T) {
 	}
 }
 
+// TestRequestsOfAppTestAreOneClient: fiber.App.Test gives them all the same address.
+func TestRequestsOfAppTestAreOneClient(t *testing.T) {
+	app := fiber.New()
+	app.Get("/", fibergate.PerIP(slidegate.PerMinute(1)), text("hello"))
+	for _, want := range []int{200, 429} {
+		if status, body := ask(app, "GET", "/"); status != want {
+			t.Errorf("%d %s, want %d", status, body, want)
+		}
+	}
+}
+
 // TestIPIsNotBelieved: what Fiber takes for the client even behind a trusted proxy, the client has chosen.
 func TestIPIsNotBelieved(t *testing.T) {
 	var keys []string
@@ -223,7 +234,7 @@ func TestRefusalsAreNoErrors(t *testing.T) {
 		seen = append(seen, fmt.Sprint(c.Response().StatusCode(), " ", err))
 		return err
 	})
-	app.Use(fibergate.PerIP(slidegate.PerMinute(1), httpgate.ByEverybody()))
+	app.Use(fibergate.PerIP(slidegate.PerMinute(1)))
 	app.Use(func(c fiber.Ctx) error { seen = append(seen, "later"); return c.Next() })
 	app.Get("/", func(fiber.Ctx) error { return fiber.NewError(418, "short and stout") })
 	for i, want := range []int{418, 429} {
@@ -254,7 +265,7 @@ func TestOnDenyIsAHandlerOfFiber(t *testing.T) {
 	} {
 		store := memstore.New(memstore.WithClock(new(gatetest.Clock).Now))
 		app := fiber.New()
-		app.Use(fibergate.MustNew(slidegate.MustNew(store, slidegate.PerMinute(1)), httpgate.ByEverybody(), fibergate.OnDeny(c.handler)))
+		app.Use(fibergate.MustNew(slidegate.MustNew(store, slidegate.PerMinute(1)), fibergate.OnDeny(c.handler)))
 		app.Get("/", text("hello"))
 		ask(app, "GET", "/")
 		response, err := app.Test(httptest.NewRequest("GET", "/", nil))

@@ -149,6 +149,9 @@ func TestEveryLawCanFail(t *testing.T) {
 				if law.Name == "StreamsArriveAsTheyAreWritten" {
 					continue // one that keeps a stream back makes it wait: see below
 				}
+				if anything && found[law.Name] {
+					continue
+				}
 				if fails(t, law, func(t testing.TB, app *httpgatetest.App) string { return serve(t, app, fault(app)) }) {
 					found[law.Name], anything = true, true
 				}
