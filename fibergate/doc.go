@@ -18,6 +18,10 @@
 // whole, not streamed. fasthttp does not tell when a client hangs up, so the request's context does not
 // end then.
 //
+// With StreamRequestBody, fasthttp takes what nobody has read of a body for the next request. So the
+// gate reads up to 256 KiB of the body of a refused request, and has the connection closed if that is
+// not all of it, or if the body is chunked. After an admitted request that is the handler's affair.
+//
 // # Who is asking
 //
 // Options of package httpgate take functions of an *http.Request. Behind this gate its Pattern is the
@@ -28,6 +32,6 @@
 //
 // The client's address is found by the rules of package httpgate, not by Fiber's IP: behind a trusted
 // proxy that is the whole ProxyHeader, or the first address in it, which whoever sent the request wrote.
-// Name the proxies with httpgate.TrustProxies. Requests of app.Test all come from
-// one address, 0.0.0.0.
+// Name the proxies with httpgate.TrustProxies. Requests of app.Test all come from one address,
+// 0.0.0.0.
 package fibergate

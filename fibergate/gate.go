@@ -80,6 +80,7 @@ type passage struct {
 	context.Context
 	fiber    fiber.Ctx
 	response response
+	admitted bool
 	answered bool  // by Fiber, not by the gate
 	err      error // of what answered
 }
@@ -108,13 +109,18 @@ func middleware(wrap func(http.Handler) http.Handler) fiber.Handler {
 		if gate.ServeHTTP(&p.response, view(p, c)); !p.answered {
 			p.response.finish()
 		}
+		if !p.admitted {
+			discardBody(c)
+		}
 		return p.err
 	}
 }
 
 // admit is what stands behind the gate: the rest of Fiber's chain.
 func admit(w http.ResponseWriter, r *http.Request) {
-	passageOf(r).run(w, r, fiber.Ctx.Next)
+	p := passageOf(r)
+	p.admitted = true
+	p.run(w, r, fiber.Ctx.Next)
 }
 
 // run has Fiber answer a request; w is told how.

@@ -209,6 +209,47 @@ func TestRequestsOfAppTestAreOneClient(t *testing.T) {
 	}
 }
 
+// TestUnreadBodiesAreNoRequests: a request that is hidden in the body of a refused one is not served, also
+// where Fiber streams bodies.
+func TestUnreadBodiesAreNoRequests(t *testing.T) {
+	hidden := "GET /hidden HTTP/1.1\r\nHost: a\r\n\r\n"
+	long := func(n int) string { return strings.Repeat("x", n) + hidden }
+	for name, c := range map[string]struct{ field, body string }{
+		"short":    {"Content-Length", long(10)},
+		"buffered": {"Content-Length", long(8 << 10)},
+		"long":     {"Content-Length", long(100 << 10)},
+		"too long": {"Content-Length", long(1 << 20)},
+		"chunked":  {"Transfer-Encoding", fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(hidden), hidden)},
+	} {
+		for _, onDeny := range []httpgate.Option{httpgate.DenyWith(429, "no"), fibergate.OnDeny(func(fiber.Ctx) error { return fiber.ErrTooManyRequests })} {
+			var paths []string
+			app := fiber.New(fiber.Config{StreamRequestBody: true})
+			app.Use(fibergate.MustNew(slidegate.Blocked(), onDeny, httpgate.Skip(func(r *http.Request) bool {
+				paths = append(paths, r.URL.Path)
+				return r.URL.Path == "/next"
+			})))
+			app.Get("/next", text("hello"))
+			address := httpgatetest.Listen(t, &httpgatetest.App{Host: "127.0.0.1"}, func(l net.Listener) error {
+				return app.Listener(l, fiber.ListenConfig{DisableStartupMessage: true})
+			}, app.Shutdown)
+			conn, err := net.Dial("tcp", address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			value := fmt.Sprint(len(c.body))
+			if c.field == "Transfer-Encoding" {
+				value = "chunked"
+			}
+			_, _ = fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: a\r\n%s: %s\r\n\r\n%sGET /next HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", c.field, value, c.body)
+			_, _ = io.Copy(io.Discard, conn) // until the server closes it
+			conn.Close()
+			if got := strings.Join(paths, " "); got != "/" && got != "/ /next" {
+				t.Errorf("%s: asked for %s, want / and perhaps /next", name, got)
+			}
+		}
+	}
+}
+
 // TestIPIsNotBelieved: what Fiber takes for the client even behind a trusted proxy, the client has chosen.
 func TestIPIsNotBelieved(t *testing.T) {
 	var keys []string

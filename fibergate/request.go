@@ -84,3 +84,22 @@ func headerOf(fast *fasthttp.RequestHeader) http.Header {
 	}
 	return h
 }
+
+// maxDiscarded is how much of the body of a refused request is read, as net/http has it, in bytes.
+const maxDiscarded = 256 << 10
+
+// discardBody sees to it that what a refused request has left unread is not taken for the next
+// request. fasthttp takes it for that where bodies are streamed. A body that is too long to be read, or
+// chunked, which says nothing of where it ends, costs the connection.
+func discardBody(c fiber.Ctx) {
+	fast := c.Request()
+	if !fast.IsBodyStream() {
+		return
+	}
+	if fast.Header.ContentLength() >= 0 {
+		if _, err := io.CopyN(io.Discard, fast.BodyStream(), maxDiscarded+1); err == io.EOF {
+			return
+		}
+	}
+	c.Response().SetConnectionClose()
+}
