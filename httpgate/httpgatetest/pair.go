@@ -10,7 +10,9 @@ import (
 	"net"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -286,4 +288,22 @@ func (p *pair) counted(limit slidegate.Limit, key string, want int64) {
 			p.Errorf("%s: %q holds %d units, want %d", s.name, key, got, want)
 		}
 	}
+}
+
+// Notes are what functions of a gate have been shown. They are safe for concurrent use.
+type notes struct {
+	mu   sync.Mutex
+	list []string
+}
+
+func (n *notes) add(s string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.list = append(n.list, s)
+}
+
+func (n *notes) all() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.list)
 }

@@ -61,6 +61,10 @@ func Laws() []Law {
 		{"RoutesAndGroupsHaveGatesOfTheirOwn", RoutesAndGroupsHaveGatesOfTheirOwn},
 		{"StreamsArriveAsTheyAreWritten", StreamsArriveAsTheyAreWritten},
 		{"PanicsAreChargedAndHarmNobody", PanicsAreChargedAndHarmNobody},
+		{"RefundsFollowTheAnswer", RefundsFollowTheAnswer},
+		{"BansOutlastTheirReason", BansOutlastTheirReason},
+		{"ShadowsSayNothing", ShadowsSayNothing},
+		{"SeveralKeysAreOneDecision", SeveralKeysAreOneDecision},
 		{"ConcurrentRequestsGetExactlyTheQuota", ConcurrentRequestsGetExactlyTheQuota},
 		{"KeysOutliveTheirRequests", KeysOutliveTheirRequests},
 		{"HandlersSeeTheDecision", HandlersSeeTheDecision},
@@ -605,6 +609,86 @@ func PanicsAreChargedAndHarmNobody(t testing.TB, start Start) {
 	p.refused(get("/panic"))
 }
 
+// RefundsFollowTheAnswer: the gate knows the status of it, by whatever it was given, and of a panic.
+func RefundsFollowTheAnswer(t testing.TB, start Start) {
+	seen := map[*App]*notes{}
+	p := serve(t, start, func(store slidegate.Store) *App {
+		app, list := new(App), new(notes)
+		seen[app] = list
+		app.All = []Gate{{slidegate.MustNew(store, three), []httpgate.Option{httpgate.RefundIf(func(status int) bool {
+			list.add(strconv.Itoa(status))
+			return status < 400
+		})}}}
+		return app
+	})
+	for range 4 {
+		p.has(p.admitted(get("/hello")), "RateLimit", `"3/1m";r=2;t=60`)
+	}
+	p.admitted(get("/hello").by("HEAD"))
+	for _, target := range []string{"/panic", "/nowhere"} {
+		for _, s := range p.sides {
+			_, _ = s.exchange(get(target)) // what it is answered with is the framework's affair
+			s.hangUp()
+		}
+	}
+	p.counted(three, "ip:127.0.0.1", 2)
+	for _, s := range p.sides {
+		if got, want := fmt.Sprint(seen[s.app].all()), "[200 200 200 200 200 500 404]"; got != want {
+			t.Errorf("%s: the gate saw %s, want %s", s.name, got, want)
+		}
+	}
+	p.has(p.admitted(get("/hello")), "RateLimit", `"3/1m";r=0;t=60`)
+}
+
+// ShadowsSayNothing: they decide, and nobody notices.
+func ShadowsSayNothing(t testing.TB, start Start) {
+	p := serve(t, start, all(three, httpgate.Shadow()))
+	for range 5 {
+		r := p.admitted(get("/hello"))
+		p.has(r, "RateLimit")
+		p.has(r, "RateLimit-Policy")
+	}
+	p.counted(three, "ip:127.0.0.1", 3)
+	if r := p.admitted(get("/decision")); !strings.HasPrefix(r.body, "refused") {
+		t.Errorf("the handler knows of %q", r.body)
+	}
+}
+
+// BansOutlastTheirReason, and are answered as bans.
+func BansOutlastTheirReason(t testing.TB, start Start) {
+	p := serve(t, start, all(three, httpgate.Ban(slidegate.PerMinute(2), time.Hour)))
+	for range 3 {
+		p.admitted(get("/hello"))
+	}
+	p.refused(get("/hello"))
+	p.refused(get("/hello"))
+	p.clock.Advance(time.Minute)
+	r := p.refused(get("/hello"))
+	p.has(r, "RateLimit")
+	if p.has(r, "Retry-After", "3540"); !strings.Contains(r.body, "abnormal-usage-detected") {
+		t.Errorf("the body is %s", r.body)
+	}
+	p.clock.Advance(59 * time.Minute)
+	p.admitted(get("/hello"))
+}
+
+// SeveralKeysAreOneDecision: all are charged or none, and each limit speaks.
+func SeveralKeysAreOneDecision(t testing.TB, start Start) {
+	together := slidegate.PerHour(4).Named("together")
+	p := serve(t, start, func(store slidegate.Store) *App {
+		everybody := httpgate.And(slidegate.MustNew(store, together), httpgate.ByEverybody())
+		return &App{All: []Gate{{slidegate.MustNew(store, three), []httpgate.Option{httpgate.ByHeader("K"), everybody}}}}
+	})
+	for range 3 {
+		p.admitted(get("/hello", "K: Ann"))
+	}
+	p.has(p.refused(get("/hello", "K: Ann")), "RateLimit", `"3/1m";r=0;t=60, "together";r=1;t=3600`)
+	p.admitted(get("/hello", "K: Ben"))
+	p.has(p.refused(get("/hello", "K: Cem")), "RateLimit", `"3/1m";r=3;t=0, "together";r=0;t=3600`)
+	p.counted(three, "header:K:Cem", 0)
+	p.counted(together, "everybody", 4)
+}
+
 // ConcurrentRequestsGetExactlyTheQuota, on one key from many connections.
 func ConcurrentRequestsGetExactlyTheQuota(t testing.TB, start Start) {
 	const clients, each, quota = 8, 20, 50
@@ -709,14 +793,14 @@ func HandlersSeeTheDecision(t testing.TB, start Start) {
 
 // FunctionsSeeTheRequest as net/http shows it: keys, costs and plans are the same everywhere.
 func FunctionsSeeTheRequest(t testing.TB, start Start) {
-	seen := map[*App]*[]string{}
+	seen := map[*App]*notes{}
 	p := serve(t, start, func(store slidegate.Store) *App {
-		app, list := new(App), new([]string)
+		app, list := new(App), new(notes)
 		seen[app] = list
 		app.All = []Gate{{slidegate.MustNew(store, three), []httpgate.Option{httpgate.Skip(func(r *http.Request) bool {
 			cookie, _ := r.Cookie("session")
 			host, _, err := net.SplitHostPort(r.RemoteAddr)
-			*list = append(*list, fmt.Sprintf("%s %s %s %d.%d, URI %q, URL %q, path %q, raw path %q, query %q, host %q, length %d, %v, header %q, cookie %v, from %s (%v), tls %v, body %v",
+			list.add(fmt.Sprintf("%s %s %s %d.%d, URI %q, URL %q, path %q, raw path %q, query %q, host %q, length %d, %v, header %q, cookie %v, from %s (%v), tls %v, body %v",
 				r.Method, r.URL, r.Proto, r.ProtoMajor, r.ProtoMinor, r.RequestURI, r.URL, r.URL.Path, r.URL.RawPath, r.URL.Query(), r.Host, r.ContentLength, r.TransferEncoding, r.Header, cookie, host, err, r.TLS != nil, r.Body != nil))
 			return true
 		})}}}
@@ -734,7 +818,7 @@ func FunctionsSeeTheRequest(t testing.TB, start Start) {
 			}
 		}
 	}
-	reference, judged := *seen[p.sides[0].app], *seen[p.sides[1].app]
+	reference, judged := seen[p.sides[0].app].all(), seen[p.sides[1].app].all()
 	if len(reference) != 4 || len(judged) != 4 {
 		t.Fatalf("asked %d and %d times, want 4", len(reference), len(judged))
 	}
