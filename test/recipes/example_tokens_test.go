@@ -1,0 +1,37 @@
+package recipes_test
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/httpgate"
+)
+
+// answer takes as many tokens as it is told.
+func answer(_ http.ResponseWriter, r *http.Request) (tokens int64) {
+	tokens, err := strconv.ParseInt(r.PostFormValue("tokens"), 10, 64)
+	if err != nil {
+		panic(err)
+	}
+	return tokens
+}
+
+func Example_tokens() {
+	_, store := standing()
+	perMinute, perDay := slidegate.PerMinute(10_000).Named("tokens"), slidegate.PerDay(200_000).Named("tokens-a-day")
+	estimate := func(r *http.Request) int64 { return r.ContentLength/4 + 1000 } // the prompt, and max_tokens
+	tokens := httpgate.MustNew(slidegate.MustNew(store, perMinute, perDay),
+		httpgate.ByClaim("tenant", tenant), httpgate.Cost(estimate), httpgate.Settling())
+	requests := httpgate.MustNew(slidegate.MustNew(store, slidegate.PerMinute(60).Named("requests")),
+		httpgate.ByClaim("tenant", tenant))
+	model := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		httpgate.Settle(r.Context(), answer(w, r)) // as many as it took
+	})
+	handler := requests.Wrap(tokens.Wrap(model))
+	ask(62, handler, "203.0.113.7", "POST /chat tokens=100", "Tenant: acme")
+	ask(12, handler, "203.0.113.7", "POST /chat tokens=900", "Tenant: corp")
+	// Output:
+	// 60 × 200; 2 × 429 requests, again in 60 s
+	// 10 × 200; 2 × 429 tokens, again in 60 s
+}
