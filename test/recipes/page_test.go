@@ -70,7 +70,7 @@ var program = regexp.MustCompile("(?s)```go\n(.*?)```\n")
 // example is shown.
 func TestThePageShowsTheExamples(t *testing.T) {
 	left := examples(t)
-	if len(left) < 8 {
+	if len(left) < 9 {
 		t.Errorf("only %d examples are read", len(left))
 	}
 	_, all := recipes(t)
