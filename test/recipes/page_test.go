@@ -112,7 +112,7 @@ func TestExamplesAreShort(t *testing.T) {
 	}
 }
 
-// TestEveryRecipeIsInTheTable, which stands before the first, and says of each the same things.
+// TestEveryRecipeIsInTheTable that stands before the first, and each says the same things.
 func TestEveryRecipeIsInTheTable(t *testing.T) {
 	before, all := recipes(t)
 	var rows []string
