@@ -43,10 +43,11 @@ const abreast = 4
 type batcher struct {
 	store  *Store
 	script *Script
-	head   []string // arguments that are the same for all calls; at clock, the clock
-	clock  int
-	size   int // integers in the reply to one call
-	most   int // calls in a batch
+	head   []string // arguments that are the same for all calls
+	clock  int      // where in head the clock is, or noClock
+	usual  string   // calls with this argument alone do not send it, if all in a batch are such
+	size   int      // integers in the reply to one call
+	most   int      // calls in a batch
 
 	calls, batches sync.Pool
 
@@ -62,6 +63,9 @@ type lane struct {
 	inFlight int
 	waiting  []*call
 }
+
+// noClock is in place of the position of a clock where none is sent.
+const noClock = -1
 
 func newBatcher(s *Store, script *Script, head []string, clock, size, most int) *batcher {
 	b := &batcher{store: s, script: script, head: head, clock: clock, size: size, most: most, lanes: map[uint16]*lane{}}
@@ -381,11 +385,17 @@ var errReply = errors.New("a reply that is not one of our scripts")
 
 // pack writes down keys and arguments.
 func (bt *batch) pack() {
-	bt.keys, bt.args = bt.keys[:0], append(bt.args[:0], bt.b.head...)
-	bt.args[bt.b.clock] = bt.b.store.now()
+	b, usual := bt.b, true
+	bt.keys, bt.args = bt.keys[:0], append(bt.args[:0], b.head...)
+	if b.clock != noClock {
+		bt.args[b.clock] = b.store.now()
+	}
 	for _, c := range bt.calls {
 		bt.keys = append(bt.keys, c.keys...)
-		bt.args = append(bt.args, c.args...)
+		usual = usual && len(c.args) == 1 && c.args[0] == b.usual
+	}
+	for i := 0; i < len(bt.calls) && !usual; i++ {
+		bt.args = append(bt.args, bt.calls[i].args...)
 	}
 }
 

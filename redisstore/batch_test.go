@@ -80,7 +80,7 @@ func checkOwn(t *testing.T, all <-chan outcome) {
 // sizes returns how many decisions each call carried.
 func sizes(all []sent, limits int) (n []int) {
 	for _, s := range all {
-		n = append(n, len(s.decisions(limits)))
+		n = append(n, len(s.decisions()))
 	}
 	return n
 }
@@ -160,7 +160,7 @@ func TestFoldedCallHasTheKeysOfAll(t *testing.T) {
 		synctest.Wait()
 		got := g.sent()[abreast]
 		keys := []string{"slidegate:{x}:a:1m", "slidegate:{x}:b:1h,counter", "slidegate:{y}:a:1m", "slidegate:{y}:b:1h,counter"}
-		args := []string{"t", "", "l", "10", "60000", "1", "c", "20", "3600000", "1", "3", "4"}
+		args := []string{"tlc", "10", "60000", "20", "3600000", "3", "4"}
 		if !slices.Equal(got.keys, keys) || !slices.Equal(got.args, args) {
 			t.Errorf("keys %q, arguments %q", got.keys, got.args)
 		}

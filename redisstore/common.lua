@@ -87,8 +87,8 @@ local function strange(s)
   return nil
 end
 
--- counter makes the functions that read and write counters.
-local function counter()
+-- counter makes the functions that read and write counters, of others that are there.
+local function counter(get, put, strange)
   -- read returns the start of the stored window, the units before it and those in it; nil if s is no counter, false if
   -- it is of a newer format.
   local function read(s, window)
@@ -117,5 +117,22 @@ local function counter()
     redis.call('PSETEX', key, life, '\245\11' .. put(n < 0 and -2 * n - 1 or 2 * n) .. put(prev) .. put(cur))
   end
 
-  return read, write
+  -- current returns whether a value is a counter or nothing, the start of the window that counts at now, units of the
+  -- one before and of this one, and how many they come to.
+  local function current(s, window, now)
+    local sound, at, prev, cur = s == '', nil, 0, 0
+    if not sound then
+      at, prev, cur = read(s, window)
+      sound = at
+    end
+    local start = now - now % window
+    if at and start == at + window then
+      at, prev, cur = start, cur, 0
+    elseif not at or start > at then
+      at, prev, cur = start, 0, 0
+    end
+    return sound, at, prev, cur, math.floor(prev * (window - (now > at and now - at or 0)) / window) + cur
+  end
+
+  return read, write, current
 end

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,8 +20,20 @@ type sent struct {
 	keys, args []string
 }
 
+// limits returns how many limits a call of the script that decides is about.
+func (s sent) limits() int { return len(s.args[0]) - 1 }
+
 // decisions returns the costs in a call of the script that decides: one for each decision.
-func (s sent) decisions(limits int) []string { return s.args[2+argsPerLimit*limits:] }
+func (s sent) decisions() []string {
+	costs := s.args[1+2*s.limits()+strings.Count(s.args[0], "r"):]
+	if strings.ContainsAny(s.args[0], "TP") {
+		costs = costs[1:] // the clock
+	}
+	if len(costs) > 0 {
+		return costs
+	}
+	return slices.Repeat([]string{"1"}, len(s.keys)/s.limits())
+}
 
 // A fake client answers at once: everything is admitted, and Units is the cost, so that a caller can
 // tell its own answer. It counts what it was asked. before, if set, is called first, and its error returned.
@@ -49,15 +62,11 @@ func (s sent) answer() []int64 {
 	if s.script != takeScript {
 		return []int64{0, 1000}
 	}
-	limits := 0
-	for 2+argsPerLimit*(limits+1) < len(s.args) && (s.args[2+argsPerLimit*limits] == "l" || s.args[2+argsPerLimit*limits] == "c") {
-		limits++
-	}
 	var reply []int64
-	for _, cost := range s.decisions(limits) {
+	for _, cost := range s.decisions() {
 		reply = append(reply, 1, 1000)
 		units, _ := strconv.ParseInt(cost, 10, 64)
-		for range limits {
+		for range s.limits() {
 			reply = append(reply, 1000, units, 0)
 		}
 	}

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"strconv"
+	"strings"
 
 	"github.com/slidegate/slidegate"
 )
@@ -19,26 +20,47 @@ type plan struct {
 
 var _ slidegate.Plan = (*plan)(nil)
 
-// The modes of the script that decides.
-const (
-	charging = "t"
-	looking  = "p"
-)
-
 func newPlan(s *Store, limits []slidegate.Limit) *plan {
 	p := &plan{store: s, limits: limits, names: newNaming(s.prefix, limits), args: limitArgs(limits)}
-	reply := answerSize(len(limits))
-	p.takes = newBatcher(s, takeScript, append([]string{charging, ""}, p.args...), 1, reply, s.folding)
-	p.peeks = newBatcher(s, takeScript, append([]string{looking, ""}, p.args...), 1, reply, s.folding)
+	p.takes, p.peeks = newDecider(s, "t", limits), newDecider(s, "p", limits)
 	p.refunds = newBatcher(s, refundScript, []string{""}, 0, actSize, 1)
 	p.resets = newBatcher(s, resetScript, []string{""}, 0, actSize, 1)
 	return p
 }
 
-// argsPerLimit is the number of arguments by which a script knows a limit.
+// newDecider returns a batcher of the script that decides. Its arguments are few, since Redis makes an object and a string of
+// each: what is asked, in a letter and one for each limit; quotas and windows; the clock, if it is ours; resolutions, of those
+// logs that have one; and costs, unless all are 1.
+func newDecider(s *Store, verb string, limits []slidegate.Limit) *batcher {
+	var bounds, resolutions []string
+	for _, l := range limits {
+		bounds = append(bounds, decimal(l.Quota), decimal(l.Window.Milliseconds()))
+		switch {
+		case l.Algorithm == slidegate.SlidingCounter:
+			verb += "c"
+		case l.Resolution.Milliseconds() > 1:
+			verb += "r"
+			resolutions = append(resolutions, decimal(l.Resolution.Milliseconds()))
+		default:
+			verb += "l"
+		}
+	}
+	clock, head := noClock, append([]string{verb}, bounds...)
+	if s.clock != nil {
+		clock, head = len(head), append(head, "")
+		head[0] = strings.ToUpper(verb[:1]) + verb[1:]
+	}
+	b := newBatcher(s, takeScript, append(head, resolutions...), clock, answerSize(len(limits)), s.folding)
+	b.usual = "1"
+	return b
+}
+
+func decimal(n int64) string { return strconv.FormatInt(n, 10) }
+
+// argsPerLimit is the number of arguments by which a refund knows a limit.
 const argsPerLimit = 4
 
-// limitArgs returns what a script has to know of limits: algorithm, quota, window and resolution in
+// limitArgs returns what a refund has to know of limits: algorithm, quota, window and resolution in
 // milliseconds, as text.
 func limitArgs(limits []slidegate.Limit) (args []string) {
 	for _, l := range limits {
@@ -47,9 +69,9 @@ func limitArgs(limits []slidegate.Limit) (args []string) {
 			algorithm = "c"
 		}
 		args = append(args, algorithm,
-			strconv.FormatInt(l.Quota, 10),
-			strconv.FormatInt(l.Window.Milliseconds(), 10),
-			strconv.FormatInt(max(1, l.Resolution.Milliseconds()), 10))
+			decimal(l.Quota),
+			decimal(l.Window.Milliseconds()),
+			decimal(max(1, l.Resolution.Milliseconds())))
 	}
 	return args
 }
@@ -60,7 +82,7 @@ func (p *plan) Take(ctx context.Context, key string, cost int64) (slidegate.Answ
 }
 
 func (p *plan) take(ctx context.Context, c *call, cost int64) (answer slidegate.Answer, err error) {
-	c.args = append(c.args, strconv.FormatInt(cost, 10))
+	c.args = append(c.args, decimal(cost))
 	reply, err := p.takes.ask(ctx, c)
 	if err != nil {
 		return answer, err
@@ -78,7 +100,7 @@ func (p *plan) Peek(ctx context.Context, key string, cost int64) (slidegate.Answ
 }
 
 func (p *plan) peek(ctx context.Context, c *call, cost int64) (answer slidegate.Answer, err error) {
-	c.args = append(c.args, strconv.FormatInt(cost, 10))
+	c.args = append(c.args, decimal(cost))
 	reply, err := p.peeks.ask(ctx, c)
 	if err == nil {
 		_, err = p.decode(reply, &answer)
@@ -92,10 +114,10 @@ func (p *plan) Refund(ctx context.Context, key string, charged slidegate.Answer,
 }
 
 func (p *plan) refund(ctx context.Context, c *call, charged slidegate.Answer, cost int64) error {
-	c.args = append(c.args, strconv.FormatInt(cost, 10))
+	c.args = append(c.args, decimal(cost))
 	for i := range p.limits {
 		c.args = append(c.args, p.args[i*argsPerLimit:(i+1)*argsPerLimit]...)
-		c.args = append(c.args, strconv.FormatInt(charged.Readings[i].At, 10))
+		c.args = append(c.args, decimal(charged.Readings[i].At))
 	}
 	return p.act(ctx, p.refunds, c)
 }

@@ -36,21 +36,25 @@ func TestWhatIsSent(t *testing.T) {
 	limits := []slidegate.Limit{named(t, "burst=10/s"), named(t, "day=1000000/d,resolution=1m"), named(t, "plan=5/90s,counter")}
 	keys := []string{"app:{k}:burst:1s", "app:{k}:day:1d", "app:{k}:plan:90s,counter"}
 	charged := slidegate.Answer{Readings: [slidegate.MaxLimits]slidegate.Reading{{At: 1001}, {At: 60000}, {At: -90000}}}
+	bounds := []string{"10", "1000", "1000000", "86400000", "5", "90000"}
 	for clock, option := range map[string]Option{
 		"":     func(*Store) {},
 		"1234": WithClock(func() time.Time { return time.UnixMicro(1_234_999) }),
 		"-1":   WithClock(func() time.Time { return time.UnixMicro(-1) }),
 	} {
 		p := bind(t, New(f, WithPrefix("app"), option), limits...)
+		take, peek, then := []string{"tlrc"}, []string{"plrc"}, append(bounds[:6:6], "60000")
+		if clock != "" {
+			take, peek, then = []string{"Tlrc"}, []string{"Plrc"}, append(bounds[:6:6], clock, "60000")
+		}
 		for _, c := range []struct {
 			script *Script
 			ask    func() error
 			args   []string
 		}{
-			{takeScript, func() error { _, err := p.Take(background, "k", 3); return err },
-				[]string{"t", clock, "l", "10", "1000", "1", "l", "1000000", "86400000", "60000", "c", "5", "90000", "1", "3"}},
-			{takeScript, func() error { _, err := p.Peek(background, "k", 0); return err },
-				[]string{"p", clock, "l", "10", "1000", "1", "l", "1000000", "86400000", "60000", "c", "5", "90000", "1", "0"}},
+			{takeScript, func() error { _, err := p.Take(background, "k", 3); return err }, slices.Concat(take, then, []string{"3"})},
+			{takeScript, func() error { _, err := p.Take(background, "k", 1); return err }, slices.Concat(take, then)},
+			{takeScript, func() error { _, err := p.Peek(background, "k", 0); return err }, slices.Concat(peek, then, []string{"0"})},
 			{refundScript, func() error { return p.Refund(background, "k", charged, 3) },
 				[]string{clock, "3", "l", "10", "1000", "1", "1001", "l", "1000000", "86400000", "60000", "60000", "c", "5", "90000", "1", "-90000"}},
 			{resetScript, func() error { return p.Reset(background, "k") }, []string{clock}},

@@ -205,11 +205,11 @@ func TestAnyClientWillDo(t *testing.T) {
 func TestTheProcessClockIsNotSent(t *testing.T) {
 	f := new(fake)
 	take(t, newLimiter(t, redisstore.New(f), slidegate.PerMinute(3)), "a", 1)
-	equal(t, "the clock that is sent", f.args[1], "")
+	equal(t, "what is sent without a clock", strings.Join(f.args, " "), "tl 3 60000")
 	asked := 0
 	clock := func() time.Time { asked++; return time.UnixMilli(1234) }
 	take(t, newLimiter(t, redisstore.New(f, redisstore.WithClock(clock)), slidegate.PerMinute(3)), "a", 1)
-	equal(t, "the clock that is sent, and how often it is asked", f.args[1]+" "+strings.Repeat("once", asked), "1234 once")
+	equal(t, "what is sent with one, and how often it is asked", strings.Join(f.args, " ")+" "+strings.Repeat("once", asked), "Tl 3 60000 1234 once")
 }
 
 // TestTheUsersClientStaysOpen: a store never closes it.

@@ -200,7 +200,7 @@ func TestFoldedDecisionsAreEachTheirOwn(t *testing.T) {
 	s := newScripts(t, redistest.Standalone(t), newClock())
 	l := slidegate.PerMinute(5).Named("a")
 	s.put(t, s.key("new", l), []string{"SET", "", "\xf5\x11abc"})
-	args := append([]string{"t", s.now()}, arguments(l)...)
+	args := question("t", s.now(), []slidegate.Limit{l})
 	keys := []string{s.key("x", l), s.key("new", l), s.key("x", l), s.key("y", l)}
 	reply, err := s.run(s.take, keys, append(args, "3", "1", "3", "0"))
 	now := s.clock.Now().UnixMilli()

@@ -47,11 +47,11 @@ func (b *bench) keys(c *course, key int) (keys []string) {
 func (b *bench) command(c *course, key int, limits []slidegate.Limit, cost int64) []string {
 	command := []string{"EVALSHA", c.hash, decimal(int64(len(limits)))}
 	command = append(command, b.keys(c, key)...)
-	command = append(command, "t", decimal(c.clocks[key]))
-	for _, l := range limits {
-		command = append(command, arguments(l)...)
+	command = append(command, question("t", "", limits)...)
+	if cost != 1 {
+		command = append(command, decimal(cost))
 	}
-	return append(command, decimal(cost))
+	return append(command, decimal(c.clocks[key]/1000), decimal(c.clocks[key]%1000*1000))
 }
 
 // step moves the clock of a key on to its next call: uneven times.
@@ -117,21 +117,29 @@ func (c *course) median() float64 {
 	return sorted[len(sorted)/2]
 }
 
-// newBench loads the sorted set's script, and take with TIME called although the clock is the caller's, so that
-// every decision can be measured at a time that was chosen and still costs what it costs on the server's clock.
+// clock is put in front of a script, and what TIME replies is replaced by two arguments that follow the others. So
+// every decision can be measured at a time that was chosen, and costs what it costs on the server's clock.
+const clock = "local microseconds, seconds = table.remove(ARGV), table.remove(ARGV)\n"
+
+// timed returns a script with that clock.
+func timed(t testing.TB, source string) string {
+	const time = "redis.call('TIME')"
+	if strings.Count(source, time) != 1 {
+		t.Fatal("the script reads its clock elsewhere")
+	}
+	return clock + strings.Replace(source, time, "("+time+" and {seconds, microseconds})", 1)
+}
+
+// newBench loads the sorted set's script, and take.
 func newBench(t testing.TB) (b *bench, take, set string) {
 	server := redistest.Standalone(t)
 	b = &bench{s: newScripts(t, server, newClock()), server: server, d: draw{rand.New(rand.NewPCG(1, 2))}}
-	const clock = "now = now + 0 -- twice as quick as tonumber\n"
-	timed := strings.Replace(source(t, "take"), clock, clock+"redis.call('TIME')\n", 1)
-	if timed == source(t, "take") {
-		t.Fatal("the script reads its clock elsewhere")
-	}
 	text, err := os.ReadFile("sortedset.lua")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return b, server.Text("SCRIPT", "LOAD", timed), server.Text("SCRIPT", "LOAD", string(text))
+	load := func(source string) string { return server.Text("SCRIPT", "LOAD", timed(t, source)) }
+	return b, load(source(t, "take")), load(string(text))
 }
 
 // full returns a limit a minute of twice what is held, so that charges are admitted, or of just that.

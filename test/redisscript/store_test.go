@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -82,13 +84,34 @@ func (s *scripts) now() string {
 
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }
 
-// arguments returns what the scripts are told of a limit.
+// arguments returns what a refund is told of a limit.
 func arguments(l slidegate.Limit) []string {
 	algorithm := "l"
 	if l.Algorithm == slidegate.SlidingCounter {
 		algorithm = "c"
 	}
 	return []string{algorithm, decimal(l.Quota), decimal(l.Window.Milliseconds()), decimal(max(1, l.Resolution.Milliseconds()))}
+}
+
+// question returns what the script that decides is told of limits.
+func question(mode, clock string, limits []slidegate.Limit) []string {
+	var bounds, resolutions []string
+	for _, l := range limits {
+		bounds = append(bounds, decimal(l.Quota), decimal(l.Window.Milliseconds()))
+		switch {
+		case l.Algorithm == slidegate.SlidingCounter:
+			mode += "c"
+		case l.Resolution > time.Millisecond:
+			mode += "r"
+			resolutions = append(resolutions, decimal(l.Resolution.Milliseconds()))
+		default:
+			mode += "l"
+		}
+	}
+	if clock != "" {
+		mode, bounds = strings.ToUpper(mode[:1])+mode[1:], append(bounds, clock)
+	}
+	return slices.Concat([]string{mode}, bounds, resolutions)
 }
 
 // key returns where the state of a limit lives.
@@ -114,12 +137,14 @@ func (p *scriptPlan) keys(key string) (keys []string) {
 
 // decide asks for several decisions of one key in one call.
 func (p *scriptPlan) decide(mode, key string, costs ...int64) ([]slidegate.Answer, error) {
-	args, keys := []string{mode, p.s.now()}, []string(nil)
-	for _, l := range p.limits {
-		args = append(args, arguments(l)...)
-	}
+	args, keys := question(mode, p.s.now(), p.limits), []string(nil)
+	ones := true
 	for _, cost := range costs {
-		args, keys = append(args, decimal(cost)), append(keys, p.keys(key)...)
+		keys = append(keys, p.keys(key)...)
+		ones = ones && cost == 1
+	}
+	for i := 0; i < len(costs) && !ones; i++ {
+		args = append(args, decimal(costs[i]))
 	}
 	reply, err := p.s.run(p.s.take, keys, args)
 	if err != nil {
