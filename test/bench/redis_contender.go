@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"strconv"
 	"strings"
 	"time"
 
@@ -32,18 +31,27 @@ const (
 	GoRedisCounterAlone = "slidegate-counter-goredis-alone"
 )
 
-// FloorName is that of [Floor].
-const FloorName = "floor-rueidis"
+// The names of [Floors].
+const (
+	FloorName      = "floor-rueidis"
+	FloorAloneName = "floor-rueidis-alone"
+)
 
-// Floor is no limiter. Each of its decisions is one EVALSHA, through the client that the command uses by default, of
-// a script that reads the server's clock and nothing else: no limiter that runs one script a decision on the server's
-// time can be quicker through that client. What Floor misses is not to be had on this machine without folding.
-func Floor(addr func() string) Contender {
-	return Contender{Name: FloorName, Open: func(quota int64, _ time.Duration) Limiter { return openFloor(addr(), quota) }}
+// Floors are no limiters. They are our store through the client that the command uses by default, with a script that
+// decides nothing: it reads the server's clock, reads the key, writes 28 bytes with an expiry, which is the least that
+// a log of one charge can be, and says two numbers. Whoever keeps an exact log does that at least. What Floors miss
+// is not to be had on this machine, by a script for each decision or by one for all that wait.
+func Floors(addr func() string) []Contender {
+	floor := func(options ...redisstore.Option) func(int64, time.Duration) Limiter {
+		return func(quota int64, window time.Duration) Limiter {
+			return openRedis(throughLeast, slidegate.SlidingLog, options...)(addr(), quota, window)
+		}
+	}
+	return []Contender{{Name: FloorName, Open: floor()}, {Name: FloorAloneName, Open: floor(redisstore.WithFolding(1))}}
 }
 
 // IsRival tells a contender that others wrote.
-func IsRival(name string) bool { return name != FloorName && !IsOurs(name) }
+func IsRival(name string) bool { return !strings.HasPrefix(name, "floor-") && !IsOurs(name) }
 
 // IsOurs tells a contender of slidegate.
 func IsOurs(name string) bool { return strings.HasPrefix(name, "slidegate-") }
@@ -99,18 +107,34 @@ func openRedis(connect connecting, algorithm slidegate.Algorithm, options ...red
 	}
 }
 
-func openFloor(addr string, quota int64) Limiter {
-	client := must(rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}, DisableCache: true}))
-	script := rueidis.NewLuaScript("return {1, redis.call('TIME')[1] * 1000, 0, 0, 0}")
-	args := []string{"t", "", "l", strconv.FormatInt(quota, 10), "60000", "1", "1"}
-	take := func(key string) (Verdict, int64) {
-		reply, err := script.Exec(context.Background(), client, []string{"slidegate:{" + key + "}:1000/1m"}, args).AsIntSlice()
-		if err != nil {
-			return Failed, 0
-		}
-		return Allowed, reply[1]
+// A leastClient is a client of the store that runs another script than it is told to.
+type leastClient struct{ client rueidis.Client }
+
+func throughLeast(addr string) (redisstore.Client, func()) {
+	c := must(rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}, DisableCache: true}))
+	return leastClient{c}, c.Close
+}
+
+var leastScript = rueidis.NewLuaScript(`
+local now, reply = redis.call('TIME')[1] * 1000, {}
+for i, key in ipairs(KEYS) do
+  redis.call('GET', key)
+  redis.call('PSETEX', key, ARGV[3], '0123456789012345678901234567')
+  reply[2 * i - 1], reply[2 * i] = 1, now
+end
+return reply`)
+
+// Prompt implements [redisstore.PromptClient], as the client does that it stands for.
+func (leastClient) Prompt() bool { return true }
+
+// Run implements [redisstore.Client].
+func (c leastClient) Run(ctx context.Context, _ *redisstore.Script, keys, args []string) ([]int64, error) {
+	least, err := leastScript.Exec(ctx, c.client, keys, args).AsIntSlice()
+	var reply []int64
+	for ; len(least) > 0; least = least[2:] {
+		reply = append(reply, least[0], least[1], least[1], 1, 0)
 	}
-	return Limiter{Take: take, Close: client.Close}
+	return reply, err
 }
 
 func openRedisRate(addr string, quota int64, window time.Duration) Limiter {

@@ -4,7 +4,9 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/slidegate/slidegate"
@@ -37,7 +39,7 @@ func (s *Scripted) run(r *Redis, hash string, keys, args []string, size int) []i
 	}
 	s.queue.add(command)
 	reply := make([]int64, size)
-	reply[0] = 1
+	reply[0], reply[1] = 1, 1 // a time that no store doubts
 	return reply
 }
 
@@ -80,12 +82,12 @@ func (r *Redis) flushQueue(q *queue) (admitted int) {
 
 // Ours returns our store on a Redis. An outcome is about the first limit, and the verdict about all.
 func Ours(r *Redis, prefix string, limits ...slidegate.Limit) *Scripted {
-	s, now := &Scripted{}, time.Time{}
-	store := redisstore.New(&direct{redis: r, log: s, size: 2 + 3*len(limits), hashes: map[*redisstore.Script]string{}},
-		redisstore.WithPrefix(prefix), redisstore.WithTimeout(time.Minute), redisstore.WithClock(func() time.Time { return now }))
+	s := &Scripted{}
+	client := &direct{redis: r, log: s, size: 2 + 3*len(limits), hashes: map[*redisstore.Script]string{}}
+	store := redisstore.New(client, redisstore.WithPrefix(prefix), redisstore.WithTimeout(time.Minute))
 	limiter := slidegate.MustNew(store, limits...)
 	s.Take = func(at time.Time, key string, cost int64) Outcome {
-		now = at
+		client.now = at
 		d := must(limiter.TakeN(context.Background(), key, cost))
 		first := d.State(0)
 		return Outcome{d.Allowed, first.Remaining, first.RetryIn.Milliseconds(), first.ResetIn.Milliseconds()}
@@ -104,18 +106,27 @@ func SortedSet(r *Redis, prefix string, limit slidegate.Limit) *Scripted {
 	s.Take = func(at time.Time, key string, cost int64) Outcome {
 		request++
 		reply := s.run(r, hash, []string{prefix + ":{" + key + "}:" + limit.String()},
-			[]string{strconv.FormatInt(at.UnixMilli(), 10), quota, window, strconv.FormatInt(cost, 10), strconv.FormatInt(request, 36)}, 4)
+			append([]string{quota, window, strconv.FormatInt(cost, 10), strconv.FormatInt(request, 36)}, clock(at)...), 4)
 		return Outcome{reply[0] == 1, reply[1], reply[2], reply[3]}
 	}
 	return s
 }
 
-// readClock is put before every script: where nobody injects a clock the server's is read, and that time counts.
-const readClock = "do local t = redis.call('TIME'); local _ = t[1] * 1000 + math.floor(t[2] / 1000) end\n"
+// The clock of the harness is two arguments behind all others. A script that is put behind takeClock, with TIME
+// replaced by hisClock, costs what it costs on the server's clock and more, and takes the time that it is told.
+const (
+	takeClock = "local microseconds, seconds = table.remove(ARGV), table.remove(ARGV)\n"
+	hisClock  = "(redis.call('TIME') and {seconds, microseconds})"
+)
 
-// load lets the server know a script that also reads the server's clock, and returns its hash.
+// clock returns those arguments.
+func clock(now time.Time) []string {
+	return []string{strconv.FormatInt(now.Unix(), 10), strconv.Itoa(now.Nanosecond() / 1000)}
+}
+
+// load lets the server know a script on the clock of the harness, and returns its hash.
 func (r *Redis) load(source string) string {
-	hash, _ := must(r.logs.Do("SCRIPT", "LOAD", readClock+source)).(string)
+	hash, _ := must(r.logs.Do("SCRIPT", "LOAD", takeClock+strings.ReplaceAll(source, "redis.call('TIME')", hisClock))).(string)
 	return hash
 }
 
@@ -124,6 +135,7 @@ type direct struct {
 	redis  *Redis
 	log    *Scripted
 	size   int // of a reply
+	now    time.Time
 	hashes map[*redisstore.Script]string
 }
 
@@ -134,5 +146,5 @@ func (d *direct) Run(_ context.Context, s *redisstore.Script, keys, args []strin
 		hash = d.redis.load(s.Source())
 		d.hashes[s] = hash
 	}
-	return d.log.run(d.redis, hash, keys, args, d.size), nil
+	return d.log.run(d.redis, hash, keys, slices.Concat(args, clock(d.now)), d.size), nil
 }

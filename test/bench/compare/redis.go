@@ -60,7 +60,7 @@ func redisParts() (all []part) {
 
 func contenders() []bench.Contender {
 	addr := func() string { return redis().Addr }
-	return append([]bench.Contender{bench.Floor(addr)}, bench.RedisContenders(addr)...)
+	return append(bench.Floors(addr), bench.RedisContenders(addr)...)
 }
 
 // scriptCalls are those of one measurement.
@@ -215,12 +215,16 @@ func (p *part) targets(paces map[string][]bench.Pace) (missed int) {
 	return missed
 }
 
-// floor returns what the floor reaches of a target that one script a decision has to reach.
+// floor returns what a script that decides nothing reaches of a target, sent as those are that have to reach it.
 func (p *part) floor(t bench.LoadTarget, paces map[string][]bench.Pace, rival string) (ratio float64, ok bool) {
-	if t.Plain || t.Folds {
+	if t.Plain {
 		return 0, false
 	}
-	return medianRatio(figure(t.Figure, paces[bench.FloorName]), figure(t.Figure, paces[rival])), true
+	name := bench.FloorAloneName
+	if t.Folds {
+		name = bench.FloorName
+	}
+	return medianRatio(figure(t.Figure, paces[name]), figure(t.Figure, paces[rival])), true
 }
 
 // top is the best of some values.
