@@ -52,17 +52,21 @@ end
 
 -- get returns the packed number at p and where it ends; nil if s ends before.
 local function get(s, p)
-  local a, b, c = s:byte(p, p + 2)
+  local a, b, c, d, e = s:byte(p, p + 4)
   if not a then return nil end
   if a < 0x80 then return a, p + 1 end
   if not b then return nil end
   if a < 0xC0 then return (a - 0x80) * 0x100 + b, p + 2 end
   if not c then return nil end
   if a < 0xE0 then return (a - 0xC0) * 0x10000 + b * 0x100 + c, p + 3 end
-  local size = a < 0xF0 and 4 or a < 0xF8 and 5 or a < 0xFC and 6 or 8
+  if not d then return nil end
+  if a < 0xF0 then return (a - 0xE0) * 0x1000000 + b * 0x10000 + c * 0x100 + d, p + 4 end
+  if not e then return nil end
+  if a < 0xF8 then return (a - 0xF0) * 0x100000000 + b * 0x1000000 + c * 0x10000 + d * 0x100 + e, p + 5 end
+  local size = a < 0xFC and 6 or 8
   if p + size > #s + 1 then return nil end
   if size == 8 then return struct.unpack('>I7', s, p + 1), p + 8 end
-  return struct.unpack('>I' .. size, s, p) - (0x100 - 2 ^ (9 - size)) * 2 ^ (8 * size - 8), p + size
+  return struct.unpack('>I6', s, p) - 0xF80000000000, p + 6
 end
 
 -- next_entry returns units, gap and end of the entry at p; nil if s ends before. Most have one unit, which takes no
@@ -106,33 +110,27 @@ local function counter(get, put, strange)
   -- write stores a counter until its last unit has no weight left, and grace longer.
   local function write(key, window, start, prev, cur, now, grace)
     -- floor(units * (window - elapsed) / window) is 0 from elapsed = window - floor((window - 1) / units) on.
-    local gone = start + window
-    if cur > 0 then
-      gone = gone + window - math.floor((window - 1) / cur)
-    else
-      gone = gone - math.floor((window - 1) / prev)
-    end
+    local gone, units = start + window, prev
+    if cur > 0 then gone, units = gone + window, cur end
+    local unseen = (window - 1) / units
+    gone = gone - (unseen - unseen % 1)
     local n, life = start / window, math.max(0, gone - now) + grace
     if life == 0 then return redis.call('DEL', key) end
-    redis.call('PSETEX', key, life, '\245\11' .. put(n < 0 and -2 * n - 1 or 2 * n) .. put(prev) .. put(cur))
+    redis.call('PSETEX', key, string.format('%d', life), '\245\11' .. put(n < 0 and -2 * n - 1 or 2 * n) .. put(prev) .. put(cur))
   end
 
   -- current returns whether a value is a counter or nothing, the start of the window that counts at now, units of the
   -- one before and of this one, and how many they come to.
   local function current(s, window, now)
-    local sound, at, prev, cur = s == '', nil, 0, 0
-    if not sound then
-      at, prev, cur = read(s, window)
-      sound = at
-    end
     local start = now - now % window
-    if at and start == at + window then
-      at, prev, cur = start, cur, 0
-    elseif not at or start > at then
-      at, prev, cur = start, 0, 0
-    end
-    return sound, at, prev, cur, math.floor(prev * (window - (now > at and now - at or 0)) / window) + cur
+    if s == '' then return true, start, 0, 0, 0 end
+    local at, prev, cur = read(s, window)
+    if not at then return at, start, 0, 0, 0 end
+    if start > at then at, prev, cur = start, start == at + window and cur or 0, 0 end
+    if prev == 0 then return true, at, 0, cur, cur end
+    local weighed = prev * (window - (now > at and now - at or 0)) / window
+    return true, at, prev, cur, weighed - weighed % 1 + cur
   end
 
-  return read, write, current
+  return current, write, read
 end

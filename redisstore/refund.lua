@@ -225,7 +225,7 @@ local function refund_large(key, s, window, at)
 end
 
 local function refund_counter(key, s, window, at)
-  local read, write = counter(get, put, strange)
+  local _, write, read = counter(get, put, strange)
   local start, prev, cur = read(s, window)
   if at == start then
     cur = math.max(0, cur - cost)

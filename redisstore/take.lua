@@ -180,7 +180,8 @@ local function pages(next_entry)
 end
 
 -- What is asked, and when. Most often it is to take, of one log.
-local limits, next_arg, charging, now, grace, steps, counters = 1, 4, true, nil, 0, nil, nil
+local limits, next_arg, charging, now, grace = 1, 4, true, nil, 0
+local steps, counters, current, write -- of limits that have them
 if ARGV[1] ~= 'tl' then
   local what = ARGV[1]:byte()
   limits, charging = #ARGV[1] - 1, what == 116 or what == 84 -- t, T
@@ -193,10 +194,11 @@ if ARGV[1] ~= 'tl' then
       steps = steps or {}
       steps[l], next_arg = ARGV[next_arg] + 0, next_arg + 1
     elseif letter == 99 then -- c
-      counters = counters or {counter(get, put, strange)}
-      counters[l + 3] = true
+      counters = counters or {}
+      counters[l] = true
     end
   end
+  if counters then current, write = counter(get, put, strange) end
 end
 if not now then
   local time = redis.call('TIME')
@@ -216,8 +218,7 @@ for _ = 1, #KEYS / limits do
     if l > 1 then edge, room = now - ARGV[2 * l + 1], ARGV[2 * l] - cost end
     if cost == 0 then room = 1e13 end
     s = redis.pcall('GETRANGE', key, '0', '135') -- all of a small value, head and areas of a large log
-    if counters and counters[l + 3] then
-      local _, _, current = unpack(counters, 1, 3)
+    if counters and counters[l] then
       sound, newest, back, units, used = current(s, ARGV[2 * l + 1] + 0, now)
     else
       repeat -- once; it is left where what was found is not sound
@@ -290,8 +291,7 @@ for _ = 1, #KEYS / limits do
     for l = limits, 1, -1 do
       if l < limits then s, newest, units, oldest, last, from, p, stop, page, total, back_size = unpack(saved[l], 1, 11) end
       local key, at, life, entry, i = KEYS[k + l], now, ARGV[2 * l + 1], '', r + 3 * l
-      if counters and counters[l + 3] then
-        local _, write = unpack(counters, 1, 2)
+      if counters and counters[l] then
         at, units = newest, units + cost
         write(key, life + 0, at, reply[i + 1], units, now, grace)
       else
