@@ -18,13 +18,14 @@ type call struct {
 	entered time.Time
 	left    atomic.Bool // the caller has gone
 
-	done  chan struct{} // receives when reply and err are there
+	done  chan struct{} // receives when the answer is there
+	now   int64         // the clock of the script
 	reply []int64
 	err   error
 }
 
-func (c *call) settle(reply []int64, err error) {
-	c.reply, c.err = reply, err
+func (c *call) settle(now int64, reply []int64, err error) {
+	c.now, c.reply, c.err = now, reply, err
 	c.done <- struct{}{}
 }
 
@@ -46,7 +47,7 @@ type batcher struct {
 	head   []string // arguments that are the same for all calls
 	clock  int      // where in head the clock is, or noClock
 	usual  string   // calls with this argument alone do not send it, if all in a batch are such
-	size   int      // integers in the reply to one call
+	size   int      // integers in the reply to one call, after the clock of all
 	most   int      // calls in a batch
 
 	calls, batches sync.Pool
@@ -86,7 +87,7 @@ func (b *batcher) release(c *call) {
 	clear(c.keys)
 	clear(c.args)
 	c.keys, c.args = c.keys[:0], c.args[:0]
-	c.slot, c.reply, c.err = 0, nil, nil
+	c.slot, c.now, c.reply, c.err = 0, 0, nil, nil
 	b.calls.Put(c)
 }
 
@@ -100,11 +101,11 @@ func (b *batcher) batch(l *lane) *batch {
 	return bt
 }
 
-// ask returns the reply to a call, which is its own from now on. If ctx ends first the error is the
+// ask returns the script's clock and the reply to a call, which is its own from now on. If ctx ends first the error is the
 // context's, and the call may or may not have been made.
-func (b *batcher) ask(ctx context.Context, c *call) ([]int64, error) {
+func (b *batcher) ask(ctx context.Context, c *call) (now int64, reply []int64, err error) {
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return 0, nil, err
 	}
 	c.entered = time.Now()
 	here := ctx.Done() == nil && b.store.steady() && b.store.courtesy.tryHere()
@@ -122,18 +123,18 @@ func (b *batcher) ask(ctx context.Context, c *call) ([]int64, error) {
 	case <-c.done:
 	case <-ctx.Done():
 		c.left.Store(true)
-		return nil, ctx.Err()
+		return 0, nil, ctx.Err()
 	}
 	if err := c.err; err != nil {
 		// What failed may still be in the hands of a client that has not returned.
 		if ctx.Err() != nil {
 			err = ctx.Err()
 		}
-		return nil, err
+		return 0, nil, err
 	}
-	reply := c.reply
+	now, reply = c.now, c.reply
 	b.release(c)
-	return reply, nil
+	return now, reply, nil
 }
 
 // enter returns a batch that is to be sent, here or in a goroutine of its own; nil if the call has to
@@ -210,7 +211,7 @@ func (b *batcher) collect(bt *batch) bool {
 	if len(late) > 0 {
 		err := b.store.failed(b.store.errTimeout)
 		for _, c := range late {
-			c.settle(nil, err)
+			c.settle(0, nil, err)
 		}
 		b.store.failures.Add(uint64(len(late) - 1))
 		b.store.report()
@@ -370,11 +371,14 @@ func (bt *batch) judge(reply []int64, err error) error {
 // check tells whether a reply can be one of our scripts: what a client made of another reply must not
 // be read as an answer.
 func (bt *batch) check(reply []int64) error {
-	if want := len(bt.calls) * bt.b.size; len(reply) != want {
+	if want := 1 + len(bt.calls)*bt.b.size; len(reply) != want {
 		return fmt.Errorf("a reply of %d integers, want %d", len(reply), want)
 	}
-	for ; len(reply) > 0; reply = reply[bt.b.size:] {
-		if status, now := reply[0], reply[1]; status < -1 || status > maxStatus || now <= 0 && bt.b.store.clock == nil {
+	if reply[0] <= 0 && bt.b.store.clock == nil {
+		return errReply
+	}
+	for i := 1; i < len(reply); i += bt.b.size {
+		if reply[i] < -1 || reply[i]%statuses > maxStatus {
 			return errReply
 		}
 	}
@@ -403,10 +407,11 @@ func (bt *batch) pack() {
 func (bt *batch) settle(reply []int64, err error) {
 	for i, c := range bt.calls {
 		if err != nil {
-			c.settle(nil, err)
-		} else {
-			c.settle(reply[i*bt.b.size:(i+1)*bt.b.size:(i+1)*bt.b.size], nil)
+			c.settle(0, nil, err)
+			continue
 		}
+		start, end := 1+i*bt.b.size, 1+(i+1)*bt.b.size
+		c.settle(reply[0], reply[start:end:end], nil)
 	}
 	clear(bt.calls)
 	clear(bt.keys)
@@ -421,7 +426,7 @@ func (bt *batch) giveUp() {
 	s.overdue.of(bt.slot).Add(1)
 	err := s.failed(s.errTimeout)
 	for _, c := range bt.calls {
-		c.settle(nil, err)
+		c.settle(0, nil, err)
 	}
 	bt.ctx.end()
 	go bt.b.batch(bt.lane).runWaiting()

@@ -44,7 +44,7 @@ func (r *toy) Do(_ context.Context, command ...string) ([]int64, error) {
 		return nil, errNoScript
 	}
 	r.knows = true
-	return []int64{1, 1000, 1000, 1, 0}, nil // admitted, now, and how the limit stands: at, units, back
+	return []int64{1000, 64*1 + 1, 1000, 0}, nil // now, and how the limit stands: units and that it was admitted, at, back
 }
 
 // A client of any Redis library is one method.

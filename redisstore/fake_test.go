@@ -60,14 +60,14 @@ func (f *fake) Run(ctx context.Context, s *Script, keys, args []string) ([]int64
 // answer admits everything.
 func (s sent) answer() []int64 {
 	if s.script != takeScript {
-		return []int64{0, 1000}
+		return []int64{1000, 0}
 	}
-	var reply []int64
+	reply := []int64{1000}
 	for _, cost := range s.decisions() {
-		reply = append(reply, 1, 1000)
 		units, _ := strconv.ParseInt(cost, 10, 64)
-		for range s.limits() {
-			reply = append(reply, 1000, units, 0)
+		reply = append(reply, units*statuses+1, 1000, 0)
+		for range s.limits() - 1 {
+			reply = append(reply, units, 1000, 0)
 		}
 	}
 	return reply

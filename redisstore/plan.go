@@ -23,8 +23,8 @@ var _ slidegate.Plan = (*plan)(nil)
 func newPlan(s *Store, limits []slidegate.Limit) *plan {
 	p := &plan{store: s, limits: limits, names: newNaming(s.prefix, limits), args: limitArgs(limits)}
 	p.takes, p.peeks = newDecider(s, "t", limits), newDecider(s, "p", limits)
-	p.refunds = newBatcher(s, refundScript, []string{""}, 0, actSize, 1)
-	p.resets = newBatcher(s, resetScript, []string{""}, 0, actSize, 1)
+	p.refunds = newBatcher(s, refundScript, []string{""}, 0, 1, 1)
+	p.resets = newBatcher(s, resetScript, []string{""}, 0, 1, 1)
 	return p
 }
 
@@ -50,7 +50,7 @@ func newDecider(s *Store, verb string, limits []slidegate.Limit) *batcher {
 		clock, head = len(head), append(head, "")
 		head[0] = strings.ToUpper(verb[:1]) + verb[1:]
 	}
-	b := newBatcher(s, takeScript, append(head, resolutions...), clock, answerSize(len(limits)), s.folding)
+	b := newBatcher(s, takeScript, append(head, resolutions...), clock, readingSize*len(limits), s.folding)
 	b.usual = "1"
 	return b
 }
@@ -83,11 +83,11 @@ func (p *plan) Take(ctx context.Context, key string, cost int64) (slidegate.Answ
 
 func (p *plan) take(ctx context.Context, c *call, cost int64) (answer slidegate.Answer, err error) {
 	c.args = append(c.args, decimal(cost))
-	reply, err := p.takes.ask(ctx, c)
+	now, reply, err := p.takes.ask(ctx, c)
 	if err != nil {
 		return answer, err
 	}
-	replaced, err := p.decode(reply, &answer)
+	replaced, err := p.decode(now, reply, &answer)
 	if replaced > 0 && answer.Allowed && cost > 0 {
 		p.store.replaced(replaced)
 	}
@@ -101,9 +101,9 @@ func (p *plan) Peek(ctx context.Context, key string, cost int64) (slidegate.Answ
 
 func (p *plan) peek(ctx context.Context, c *call, cost int64) (answer slidegate.Answer, err error) {
 	c.args = append(c.args, decimal(cost))
-	reply, err := p.peeks.ask(ctx, c)
+	now, reply, err := p.peeks.ask(ctx, c)
 	if err == nil {
-		_, err = p.decode(reply, &answer)
+		_, err = p.decode(now, reply, &answer)
 	}
 	return answer, err
 }
@@ -129,7 +129,7 @@ func (p *plan) Reset(ctx context.Context, key string) error {
 
 // act asks for what has no answer but that it was done.
 func (p *plan) act(ctx context.Context, b *batcher, c *call) error {
-	reply, err := b.ask(ctx, c)
+	_, reply, err := b.ask(ctx, c)
 	if err == nil && reply[0] < 0 {
 		return p.store.newer()
 	}
@@ -147,27 +147,27 @@ func (p *plan) call(b *batcher, key string) *call {
 	return c
 }
 
-// The replies of the scripts, in integers. A status and the script's clock come first. The lowest
-// bit of a status says that the request was admitted, the others count the values that were not
-// understood; a negative status says that nothing was done, for a value has a newer format.
+// The replies of the scripts, in integers. The script's clock comes first, then for each call its part. The first number
+// of a part has a status below statuses, and the units of the first limit times statuses. The lowest bit of a status says
+// that the request was admitted, the others count the values that were not understood. If that number is negative, nothing was
+// done, for a value has a newer format. A refund and a reset reply a status alone.
 const (
-	actSize     = 2 // refund and reset: status, now
-	readingSize = 3 // of each limit: At, Units, Back
+	statuses    = 64
 	maxStatus   = 1 + 2*slidegate.MaxLimits
+	readingSize = 3 // of each limit: Units, At, Back
 )
 
-func answerSize(limits int) int { return actSize + readingSize*limits }
-
 // decode reads the answer of one decision, and how many values were not understood.
-func (p *plan) decode(reply []int64, answer *slidegate.Answer) (strange int64, err error) {
-	status := reply[0]
+func (p *plan) decode(now int64, reply []int64, answer *slidegate.Answer) (strange int64, err error) {
+	status := reply[0] % statuses
 	if status < 0 {
 		return 0, p.store.newer()
 	}
-	answer.Allowed, answer.Now = status&1 == 1, reply[1]
+	answer.Allowed, answer.Now = status&1 == 1, now
 	for i := range p.limits {
-		r := reply[actSize+i*readingSize:]
-		answer.Readings[i] = slidegate.Reading{At: r[0], Units: r[1], Back: r[2]}
+		r := reply[i*readingSize:]
+		answer.Readings[i] = slidegate.Reading{At: r[1], Units: r[0], Back: r[2]}
 	}
+	answer.Readings[0].Units /= statuses
 	return status >> 1, nil
 }

@@ -72,13 +72,13 @@ func TestWhatIsSent(t *testing.T) {
 
 // TestAnswersAreRead: the verdict is the lowest bit of the status.
 func TestAnswersAreRead(t *testing.T) {
-	c := &scripted{reply: []int64{1, 5000, 4000, 7, 0, 3000, 8, 9}}
+	c := &scripted{reply: []int64{5000, 0, 4000, 0, 8, 3000, 9}}
 	p := bind(t, New(c), named(t, "10/m"), named(t, "10/h,counter"))
 	want := slidegate.Answer{Allowed: true, Now: 5000}
 	want.Readings[0] = slidegate.Reading{At: 4000, Units: 7}
 	want.Readings[1] = slidegate.Reading{At: 3000, Units: 8, Back: 9}
 	for status, allowed := range map[int64]bool{0: false, 1: true, 2: false, 3: true, 5: true} {
-		c.reply[0], want.Allowed = status, allowed
+		c.reply[1], want.Allowed = 7*statuses+status, allowed
 		for verb, ask := range map[string]func(context.Context, string, int64) (slidegate.Answer, error){"take": p.Take, "peek": p.Peek} {
 			if got, err := ask(background, "k", 1); err != nil || got != want {
 				t.Errorf("a %s of status %d is %+v, %v", verb, status, got, err)
@@ -89,13 +89,13 @@ func TestAnswersAreRead(t *testing.T) {
 
 // TestOtherRepliesAreNoAnswer: a script or a client that is not ours.
 func TestOtherRepliesAreNoAnswer(t *testing.T) {
-	for _, reply := range [][]int64{nil, {1}, {1, 5000}, {1, 5000, 1, 2}, {1, 5000, 1, 2, 3, 4}, {18, 5000, 1, 2, 3}, {1, 0, 1, 2, 3}} {
+	for _, reply := range [][]int64{nil, {5000}, {5000, 1}, {5000, 1, 1}, {5000, 1, 1, 2, 3}, {5000, 18, 1, 2}, {5000, statuses - 1, 1, 2}, {5000, -2, 1, 2}, {0, 1, 1, 2}} {
 		p := bind(t, New(&scripted{reply: reply}), named(t, "10/m"))
 		if a, err := p.Take(background, "k", 1); !errors.Is(err, slidegate.ErrUnavailable) || a.Allowed {
 			t.Errorf("a reply of %d is %+v, %v", reply, a, err)
 		}
 	}
-	p := bind(t, New(&scripted{reply: []int64{0}}), named(t, "10/m"))
+	p := bind(t, New(&scripted{reply: []int64{5000}}), named(t, "10/m"))
 	if err := p.Reset(background, "k"); !errors.Is(err, slidegate.ErrUnavailable) {
 		t.Errorf("reset: %v", err)
 	}
@@ -103,7 +103,7 @@ func TestOtherRepliesAreNoAnswer(t *testing.T) {
 
 // TestNewerFormatIsNotDecided, and is told apart from a store that cannot be asked.
 func TestNewerFormatIsNotDecided(t *testing.T) {
-	c := &scripted{reply: []int64{-1, 5000, 0, 0, 0}}
+	c := &scripted{reply: []int64{5000, -1, 0, 0}}
 	s := New(c)
 	p := bind(t, s, named(t, "10/m"))
 	a, err := p.Take(background, "k", 1)
@@ -126,7 +126,7 @@ func TestNewerFormatIsNotDecided(t *testing.T) {
 
 // TestReplacedValuesAreCounted when a charge replaced them, not when they were only met.
 func TestReplacedValuesAreCounted(t *testing.T) {
-	c := &scripted{reply: []int64{5, 5000, 0, 0, 0, 0, 0, 0}}
+	c := &scripted{reply: []int64{5000, 5, 0, 0, 0, 0, 0}}
 	s := New(c)
 	p := bind(t, s, named(t, "10/m"), named(t, "20/m"))
 	p.Take(background, "k", 1)
@@ -135,7 +135,7 @@ func TestReplacedValuesAreCounted(t *testing.T) {
 	}
 	p.Take(background, "k", 0)
 	p.Peek(background, "k", 1)
-	c.reply[0] = 4
+	c.reply[1] = 4
 	p.Take(background, "k", 1)
 	if st := s.Stats(); st.Replaced != 2 {
 		t.Errorf("%d values count as replaced, though nothing was charged again", st.Replaced)
@@ -213,7 +213,7 @@ func TestEachChangeIsOneLine(t *testing.T) {
 // TestOutagesMayBeLeftToTheGate: what is said of values is not.
 func TestOutagesMayBeLeftToTheGate(t *testing.T) {
 	var j journal
-	c := &scripted{reply: []int64{3, 5000, 0, 0, 0}}
+	c := &scripted{reply: []int64{5000, 3, 0, 0}}
 	c.before = func(context.Context, sent) error { return errors.New("connection reset") }
 	p := bind(t, New(c, WithLogger(j.logger()), WithoutOutages()), named(t, "10/m"))
 	if _, err := p.Take(t.Context(), "secret", 1); !errors.Is(err, slidegate.ErrUnavailable) {
@@ -230,7 +230,7 @@ func TestOutagesMayBeLeftToTheGate(t *testing.T) {
 func TestForeignValuesAreTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var j journal
-		c := &scripted{reply: []int64{3, 5000, 0, 0, 0}}
+		c := &scripted{reply: []int64{5000, 3, 0, 0}}
 		p := bind(t, New(c, WithLogger(j.logger())), named(t, "10/m"))
 		ask := func() {
 			for range 10 {
@@ -239,7 +239,7 @@ func TestForeignValuesAreTold(t *testing.T) {
 		}
 		ask()
 		<-time.After(time.Minute)
-		c.reply[0] = -1
+		c.reply[1] = -1
 		ask()
 		want := []string{
 			`level=WARN msg="slidegate: stored values were not understood and have been replaced" replaced=1`,
@@ -253,7 +253,7 @@ func TestForeignValuesAreTold(t *testing.T) {
 
 // TestNoErrorNamesAKey.
 func TestNoErrorNamesAKey(t *testing.T) {
-	for _, reply := range [][]int64{{1}, {-1, 5000, 0, 0, 0}} {
+	for _, reply := range [][]int64{{1}, {5000, -1, 0, 0}} {
 		p := bind(t, New(&scripted{reply: reply}), named(t, "10/m"))
 		if _, err := p.Take(background, "secret", 1); err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("got %v", err)
@@ -317,7 +317,7 @@ func TestWhatCannotBeBuilt(t *testing.T) {
 // TestADecisionAllocatesLittle: the text of its keys and the context of its batch, with a channel. Pools
 // forget, so what counts is the least of several.
 func TestADecisionAllocatesLittle(t *testing.T) {
-	p := bind(t, New(still{1, 5000, 4000, 1, 0, 4000, 1, 0}), named(t, "10/m"), named(t, "20/h,counter"))
+	p := bind(t, New(still{5000, statuses + 1, 4000, 0, 1, 4000, 0}), named(t, "10/m"), named(t, "20/h,counter"))
 	least := 100.0
 	for range 100 {
 		least = min(least, testing.AllocsPerRun(1, func() { p.Take(background, "user:42", 1) }))

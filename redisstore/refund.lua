@@ -3,7 +3,7 @@
 --
 --   KEYS   for each limit, where its state lives
 --   ARGV   the clock or '', cost, for each limit: 'l' or 'c', quota, window, resolution, At of the charge
---   reply  1, or -1 if nothing was done since a value has a newer format; then now
+--   reply  now; then 1, or -1 if nothing was done since a value has a newer format
 
 local now, cost, grace = tonumber(ARGV[1]), tonumber(ARGV[2]), 86400000
 if not now then
@@ -249,7 +249,7 @@ end
 local values, forms = {}, {}
 for l, key in ipairs(KEYS) do
   values[l], forms[l] = fetch(key)
-  if forms[l] == false then return {-1, now} end
+  if forms[l] == false then return {now, -1} end
 end
 for l, key in ipairs(KEYS) do
   local a = 5 * l - 2
@@ -260,4 +260,4 @@ for l, key in ipairs(KEYS) do
     refund_log(key, values[l], forms[l], window, at)
   end
 end
-return {1, now}
+return {now, 1}

@@ -3,7 +3,8 @@
 --   KEYS   for each request, for each limit, where the limit's state lives
 --   ARGV   what is asked; for each limit: quota, window; the clock, if what is asked says so; for each log with a
 --          resolution: that; for each request its cost, or nothing if all are 1
---   reply  for each request: status, now, then for each limit: At, Units, Back, as slidegate.Reading has them
+--   reply  now; then for each request, for each limit: Units, At, Back, as slidegate.Reading has them, with the status of
+--          the request in the Units of its first limit: 64 * Units + status, or -1 alone for a status of -1
 --
 -- What is asked is a letter and one for each limit: 't' to take or 'p' to peek, 'T' or 'P' with a clock of the
 -- caller's; 'l' for a log, 'r' for a log with a resolution of more than a millisecond, 'c' for a counter.
@@ -205,13 +206,12 @@ if not now then
   now = time[1] * 1000 + (time[2] - time[2] % 1000) / 1000
 end
 
-local KEYS, ARGV, call, pack, unpacked, reply, saved = KEYS, ARGV, redis.call, struct.pack, struct.unpack, {0, 0, 0, 0, 0}, limits > 1 and {}
+local KEYS, ARGV, call, pack, unpacked, reply, saved = KEYS, ARGV, redis.call, struct.pack, struct.unpack, {now, 0, 0, 0}, limits > 1 and {}
 local cost, costs, first_quota, first_edge = 1, ARGV[next_arg], ARGV[2] + 0, now - ARGV[3]
-local k, r = 0, 1 -- where the keys and the reply of a request begin
+local k, r = 0, 2 -- where the keys and the reply of a request begin
 for _ = 1, #KEYS / limits do
   local allowed, garbage, s, newest, units, oldest, last, from, p, stop, page, total, back_size = true, 0
   if costs then cost, next_arg = ARGV[next_arg] + 0, next_arg + 1 end
-  reply[r], reply[r + 1] = 1, now
 
   for l = 1, limits do
     local key, edge, room, used, back, sound = KEYS[k + l], first_edge, first_quota - cost, nil, 0, false
@@ -276,24 +276,23 @@ for _ = 1, #KEYS / limits do
       garbage = garbage + 2
     end
     if used > room then allowed = false end
-    local i = r + 3 * l
-    reply[i - 1], reply[i], reply[i + 1] = newest, units, back
+    local i = r + 3 * l - 3
+    reply[i], reply[i + 1], reply[i + 2] = units, newest, back
     if l < limits then saved[l] = {s, newest, units, oldest, last, from, p, stop, page, total, back_size} end
   end
 
-  if not allowed then
-    reply[r] = 0
-    if garbage < 0 then
-      reply[r] = -1
-      for i = r + 2, r + 1 + 3 * limits do reply[i] = 0 end
-    end
+  if garbage < 0 then
+    reply[r] = -1
+    for i = r + 1, r + 3 * limits - 1 do reply[i] = 0 end
+  elseif not allowed then
+    reply[r] = 64 * reply[r]
   elseif charging and cost > 0 then
     for l = limits, 1, -1 do
       if l < limits then s, newest, units, oldest, last, from, p, stop, page, total, back_size = unpack(saved[l], 1, 11) end
-      local key, at, life, entry, i = KEYS[k + l], now, ARGV[2 * l + 1], '', r + 3 * l
+      local key, at, life, entry, i = KEYS[k + l], now, ARGV[2 * l + 1], '', r + 3 * l - 3
       if counters and counters[l] then
         at, units = newest, units + cost
-        write(key, life + 0, at, reply[i + 1], units, now, grace)
+        write(key, life + 0, at, reply[i + 2], units, now, grace)
       else
         -- A key lives until its limit is full again. The server counts from the TIME of this script, or, before 7.2,
         -- from a moment later: a key is never gone too soon.
@@ -331,10 +330,12 @@ for _ = 1, #KEYS / limits do
           call('PSETEX', key, life, pack('>I2i7I6I6I6', 0xF509, at, 0, cost, cost))
         end
       end
-      reply[i - 1], reply[i] = at, units
+      reply[i], reply[i + 1] = units, at
     end
-    reply[r] = 1 + garbage
+    reply[r] = 64 * units + 1 + garbage
+  else
+    reply[r] = 64 * reply[r] + 1
   end
-  k, r = k + limits, r + 2 + 3 * limits
+  k, r = k + limits, r + 3 * limits
 end
 return reply

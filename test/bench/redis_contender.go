@@ -130,11 +130,14 @@ func (leastClient) Prompt() bool { return true }
 // Run implements [redisstore.Client].
 func (c leastClient) Run(ctx context.Context, _ *redisstore.Script, keys, args []string) ([]int64, error) {
 	least, err := leastScript.Exec(ctx, c.client, keys, args).AsIntSlice()
-	var reply []int64
-	for ; len(least) > 0; least = least[2:] {
-		reply = append(reply, least[0], least[1], least[1], 1, 0)
+	if err != nil {
+		return nil, err
 	}
-	return reply, err
+	reply := []int64{least[1]}
+	for ; len(least) > 0; least = least[2:] {
+		reply = append(reply, 64+least[0], least[1], 0)
+	}
+	return reply, nil
 }
 
 func openRedisRate(addr string, quota int64, window time.Duration) Limiter {

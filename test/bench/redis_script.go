@@ -26,8 +26,9 @@ type Outcome struct {
 type Scripted struct {
 	Take func(now time.Time, key string, cost int64) Outcome
 
-	queue  *queue // if not nil it takes the commands, and outcomes mean nothing
-	stored string // where the first limit of the key that was asked for last is
+	queue   *queue // if not nil it takes the commands, and outcomes mean nothing
+	verdict int    // which number of a reply is odd where it admits
+	stored  string // where the first limit of the key that was asked for last is
 }
 
 // run runs a script now, or queues it and returns a reply of so many numbers that admits.
@@ -39,7 +40,7 @@ func (s *Scripted) run(r *Redis, hash string, keys, args []string, size int) []i
 	}
 	s.queue.add(command)
 	reply := make([]int64, size)
-	reply[0], reply[1] = 1, 1 // a time that no store doubts
+	reply[0], reply[s.verdict] = 1, 1 // also a time that no store doubts
 	return reply
 }
 
@@ -66,13 +67,13 @@ func (q *queue) add(command []string) {
 	}
 }
 
-// flushQueue empties a queue and returns how many of its scripts began their reply with 1, as those that admit do.
-func (r *Redis) flushQueue(q *queue) (admitted int) {
+// flushQueue empties a queue and returns how many of its scripts admitted.
+func (r *Redis) flushQueue(q *queue, verdict int) (admitted int) {
 	if err := r.logs.SendRaw(q.bytes); err != nil {
 		panic(err)
 	}
 	for range q.n {
-		if integers(must(r.logs.Receive()))[0] == 1 {
+		if integers(must(r.logs.Receive()))[verdict]%2 == 1 {
 			admitted++
 		}
 	}
@@ -82,8 +83,8 @@ func (r *Redis) flushQueue(q *queue) (admitted int) {
 
 // Ours returns our store on a Redis. An outcome is about the first limit, and the verdict about all.
 func Ours(r *Redis, prefix string, limits ...slidegate.Limit) *Scripted {
-	s := &Scripted{}
-	client := &direct{redis: r, log: s, size: 2 + 3*len(limits), hashes: map[*redisstore.Script]string{}}
+	s := &Scripted{verdict: 1}
+	client := &direct{redis: r, log: s, size: 1 + 3*len(limits), hashes: map[*redisstore.Script]string{}}
 	store := redisstore.New(client, redisstore.WithPrefix(prefix), redisstore.WithTimeout(time.Minute))
 	limiter := slidegate.MustNew(store, limits...)
 	s.Take = func(at time.Time, key string, cost int64) Outcome {

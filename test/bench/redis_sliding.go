@@ -87,7 +87,7 @@ func (s *Sliding) flush(admit bool) {
 	if admit {
 		want = s.queue.n
 	}
-	if n := s.redis.flushQueue(&s.queue); n != want {
+	if n := s.redis.flushQueue(&s.queue, s.log.verdict); n != want {
 		panic(fmt.Sprintf("bench: at charge %d %d requests are admitted, want %d", s.next, n, want))
 	}
 }

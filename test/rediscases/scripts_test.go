@@ -183,9 +183,9 @@ func (f *fake) Run(_ context.Context, s *redisstore.Script, keys, args []string)
 	f.calls.Add(1)
 	f.script, f.keys, f.args = s, slices.Clone(keys), slices.Clone(args)
 	if s.Name() != "take" {
-		return []int64{1, 42}, nil
+		return []int64{42, 1}, nil
 	}
-	return []int64{1, 42, 42, 1, 0}, nil // admitted at 42 ms, as the first unit
+	return []int64{42, 64*1 + 1, 42, 0}, nil // admitted at 42 ms, as the first unit
 }
 
 // TestAnyClientWillDo that has the one method, and it is asked once for a request.

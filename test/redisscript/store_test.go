@@ -150,27 +150,28 @@ func (p *scriptPlan) decide(mode, key string, costs ...int64) ([]slidegate.Answe
 	if err != nil {
 		return nil, err
 	}
-	if want := len(costs) * (2 + 3*len(p.limits)); len(reply) != want {
+	if want := 1 + 3*len(costs)*len(p.limits); len(reply) != want {
 		return nil, fmt.Errorf("%d numbers in reply, want %d", len(reply), want)
 	}
 	answers := make([]slidegate.Answer, len(costs))
 	for i := range answers {
-		if answers[i], err = p.answer(reply[i*(2+3*len(p.limits)):]); err != nil {
+		if answers[i], err = p.answer(reply[0], reply[1+3*i*len(p.limits):]); err != nil {
 			return nil, err
 		}
 	}
 	return answers, nil
 }
 
-func (p *scriptPlan) answer(reply []int64) (slidegate.Answer, error) {
+func (p *scriptPlan) answer(now int64, reply []int64) (slidegate.Answer, error) {
 	if reply[0] < 0 {
 		return slidegate.Answer{}, errNewer
 	}
-	a := slidegate.Answer{Allowed: reply[0]&1 != 0, Now: reply[1]}
-	p.s.replaced += reply[0] >> 1
+	a := slidegate.Answer{Allowed: reply[0]%2 == 1, Now: now}
+	p.s.replaced += reply[0] % 64 / 2
 	for i := range p.limits {
-		a.Readings[i] = slidegate.Reading{At: reply[2+3*i], Units: reply[3+3*i], Back: reply[4+3*i]}
+		a.Readings[i] = slidegate.Reading{Units: reply[3*i], At: reply[3*i+1], Back: reply[3*i+2]}
 	}
+	a.Readings[0].Units /= 64
 	return a, nil
 }
 
@@ -207,10 +208,10 @@ func (p *scriptPlan) act(hash, key string, args []string) error {
 	if err != nil {
 		return err
 	}
-	if len(reply) != 2 || reply[0] > 1 {
-		return fmt.Errorf("reply %v, want a status and now", reply)
+	if len(reply) != 2 || reply[1] > 1 {
+		return fmt.Errorf("reply %v, want now and a status", reply)
 	}
-	if reply[0] < 0 {
+	if reply[1] < 0 {
 		return errNewer
 	}
 	return nil
