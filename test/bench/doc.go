@@ -24,9 +24,12 @@
 //   - redis-1, redis-16, redis-256: so many callers, each with its next request as soon as it has an answer. What
 //     this process and the server spend on a decision is CPU time; scripts are the EVALSHA and EVAL that the server
 //     counted, and bytes are those that it received and sent. Each figure is held against the rival who is best at it.
+//     Floors stand beside them: the same store with a script that only reads and writes a key. A target that the floor of
+//     the client in question misses is told to be forbidden.
 //   - redis-allowed, redis-denied, redis-flat, redis-cost100, redis-three: the server's own count of the time of a
 //     script, on logs that stay full while they slide, with many requests waiting as on a busy server. The rival is
-//     sortedset.lua: it keeps the same log in a sorted set and gives the same answers. Both also read the server's clock.
+//     sortedset.lua: it keeps the same log in a sorted set and gives the same answers. Both call TIME, and are
+//     told what it says.
 //   - redis-memory, redis-memory-most: MEMORY USAGE, which includes the key's own name.
 //
 // The rivals are redis_rate, ulule and throttled through go-redis. sethvargo/go-redisstore, mennanov/limiters and

@@ -37,17 +37,23 @@ const (
 	FloorAloneName = "floor-rueidis-alone"
 )
 
-// Floors are no limiters. They are our store through the client that the command uses by default, with a script that
-// decides nothing: it reads the server's clock, reads the key, writes 28 bytes with an expiry, which is the least that
-// a log of one charge can be, and says two numbers. Whoever keeps an exact log does that at least. What Floors miss
-// is not to be had on this machine, by a script for each decision or by one for all that wait.
+// Floors are no limiters. They are our store through the client that the command uses by default, and through the other,
+// with a script that decides nothing: it reads the server's clock, reads the key, writes 28 bytes with an expiry, which is
+// the least that a log of one charge can be, and says two numbers. Whoever keeps an exact log does that at least. What
+// Floors miss is not to be had through that client on this machine, by a script for each decision or by one for all that wait.
 func Floors(addr func() string) []Contender {
-	floor := func(options ...redisstore.Option) func(int64, time.Duration) Limiter {
+	floor := func(connect connecting, options ...redisstore.Option) func(int64, time.Duration) Limiter {
 		return func(quota int64, window time.Duration) Limiter {
-			return openRedis(throughLeast, slidegate.SlidingLog, options...)(addr(), quota, window)
+			return openRedis(connect, slidegate.SlidingLog, options...)(addr(), quota, window)
 		}
 	}
-	return []Contender{{Name: FloorName, Open: floor()}, {Name: FloorAloneName, Open: floor(redisstore.WithFolding(1))}}
+	alone := redisstore.WithFolding(1)
+	return []Contender{
+		{Name: FloorName, Open: floor(leastThroughRueidis)},
+		{Name: FloorAloneName, Open: floor(leastThroughRueidis, alone)},
+		{Name: "floor-goredis", Open: floor(leastThroughGoRedis)},
+		{Name: "floor-goredis-alone", Open: floor(leastThroughGoRedis, alone)},
+	}
 }
 
 // IsRival tells a contender that others wrote.
@@ -108,28 +114,43 @@ func openRedis(connect connecting, algorithm slidegate.Algorithm, options ...red
 }
 
 // A leastClient is a client of the store that runs another script than it is told to.
-type leastClient struct{ client rueidis.Client }
+type leastClient func(ctx context.Context, keys, args []string) ([]int64, error)
 
-func throughLeast(addr string) (redisstore.Client, func()) {
-	c := must(rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}, DisableCache: true}))
-	return leastClient{c}, c.Close
-}
-
-var leastScript = rueidis.NewLuaScript(`
+const leastScript = `
 local now, reply = redis.call('TIME')[1] * 1000, {}
 for i, key in ipairs(KEYS) do
   redis.call('GET', key)
   redis.call('PSETEX', key, ARGV[3], '0123456789012345678901234567')
   reply[2 * i - 1], reply[2 * i] = 1, now
 end
-return reply`)
+return reply`
 
-// Prompt implements [redisstore.PromptClient], as the client does that it stands for.
+func leastThroughRueidis(addr string) (redisstore.Client, func()) {
+	c := must(rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}, DisableCache: true}))
+	script := rueidis.NewLuaScript(leastScript)
+	return leastClient(func(ctx context.Context, keys, args []string) ([]int64, error) {
+		return script.Exec(ctx, c, keys, args).AsIntSlice()
+	}), c.Close
+}
+
+func leastThroughGoRedis(addr string) (redisstore.Client, func()) {
+	c := goRedis(&redis.Options{Addr: addr, ContextTimeoutEnabled: true})
+	script := redis.NewScript(leastScript)
+	return leastClient(func(ctx context.Context, keys, args []string) ([]int64, error) {
+		all := make([]any, len(args))
+		for i := range args {
+			all[i] = args[i]
+		}
+		return script.Run(ctx, c, keys, all...).Int64Slice()
+	}), func() { _ = c.Close() }
+}
+
+// Prompt implements [redisstore.PromptClient], as the clients do that it stands for.
 func (leastClient) Prompt() bool { return true }
 
-// Run implements [redisstore.Client].
+// Run implements [redisstore.Client]. It makes of two numbers what the store wants to hear: admitted, as the first unit.
 func (c leastClient) Run(ctx context.Context, _ *redisstore.Script, keys, args []string) ([]int64, error) {
-	least, err := leastScript.Exec(ctx, c.client, keys, args).AsIntSlice()
+	least, err := c(ctx, keys, args)
 	if err != nil {
 		return nil, err
 	}
