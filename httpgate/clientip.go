@@ -13,6 +13,7 @@ type Reason string
 // The reasons. Those below ReasonBadPeer come with the nearest address that could be verified.
 const (
 	ReasonPeer          Reason = "peer"           // no header is configured: who connected
+	ReasonServer        Reason = "server"         // the server knows it: see AddressFrom
 	ReasonHeader        Reason = "header"         // the first address that is not a trusted proxy's
 	ReasonAllTrusted    Reason = "all-trusted"    // every address in the header is a trusted proxy's: the left-most
 	ReasonPeerUntrusted Reason = "peer-untrusted" // who connected is no trusted proxy, so its header is ignored
@@ -33,11 +34,13 @@ type Addresses struct {
 	unix    bool // a Unix socket's peer is trusted
 	prefix  int  // of IPv6 keys
 	nat64   bool
+
+	from func(*http.Request) netip.Addr // asked first; nil where the server knows nothing
 }
 
 // NewAddresses returns what finds addresses as a gate with the same options does: [TrustProxies],
-// [TrustHops], [TrustEverybody], [TrustUnixPeer], [ClientIPHeader], [IPv6Prefix], [UnwrapNAT64]. Options of
-// other kinds have no effect. Every error wraps [slidegate.ErrInvalidLimit].
+// [TrustHops], [TrustEverybody], [TrustUnixPeer], [ClientIPHeader], [AddressFrom], [IPv6Prefix], [UnwrapNAT64].
+// Options of other kinds have no effect. Every error wraps [slidegate.ErrInvalidLimit].
 func NewAddresses(options ...Option) (*Addresses, error) {
 	var g Gate
 	if err := g.apply(options); err != nil {
@@ -49,6 +52,11 @@ func NewAddresses(options ...Option) (*Addresses, error) {
 // Find returns the client's address, unmapped and without zone, and how it was found. The address is
 // the zero Addr where there is none.
 func (a *Addresses) Find(r *http.Request) (netip.Addr, Reason) {
+	if a.from != nil {
+		if addr := a.from(r); addr.IsValid() {
+			return plain(addr), ReasonServer
+		}
+	}
 	peer, reason := peerOf(r.RemoteAddr)
 	if a.header == "" || reason == ReasonBadPeer || reason == ReasonNoPeer && !a.unix {
 		return peer, reason

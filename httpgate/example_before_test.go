@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strconv"
 	"strings"
 
@@ -267,4 +268,28 @@ func ExamplePartitionKeys() {
 	// Output:
 	// 200 RateLimit: "5/1m";r=4;t=60;pk=:4BxO6wPAWBZdSVZN:
 	// 200 RateLimit: "5/1m";r=4;t=60;pk=:N8zhsyHeO3JvxC9O:
+}
+
+// A server that knows its proxies says whose request it is.
+func ExampleAddressFrom() {
+	realIP := func(r *http.Request) netip.Addr {
+		if r.RemoteAddr != "10.0.0.1:4711" { // not the proxy: it is who connects
+			return netip.Addr{}
+		}
+		addr, _ := netip.ParseAddr(r.Header.Get("X-Real-IP"))
+		return addr
+	}
+	addresses, err := httpgate.NewAddresses(httpgate.AddressFrom(realIP))
+	if err != nil {
+		panic(err)
+	}
+	r := httptest.NewRequest("GET", "/", nil)
+	r.Header.Set("X-Real-IP", "203.0.113.7")
+	for _, r.RemoteAddr = range []string{"10.0.0.1:4711", "198.51.100.9:4711"} {
+		key, _ := addresses.KeyOf(r)
+		fmt.Println(key)
+	}
+	// Output:
+	// ip:203.0.113.7
+	// ip:198.51.100.9
 }

@@ -473,6 +473,9 @@ func TestBadOptions(t *testing.T) {
 		{`ByHeader "X Y"`, []httpgate.Option{httpgate.ByHeader("X Y")}},
 		{`ByCookie "a;b"`, []httpgate.Option{httpgate.ByCookie("a;b")}},
 		{"an option is nil", []httpgate.Option{nil}},
+		{"AddressFrom: the function is nil", []httpgate.Option{httpgate.AddressFrom(nil)}},
+		{"AddressFrom with TrustProxies", []httpgate.Option{httpgate.AddressFrom(fromVia), httpgate.TrustProxies("10.0.0.0/8")}},
+		{"AddressFrom with TrustProxies", []httpgate.Option{httpgate.AddressFrom(fromVia), httpgate.ClientIPHeader("X-Real-IP")}},
 		{`ByClaim "a:b": allowed is a name`, []httpgate.Option{httpgate.ByClaim("a:b", func(*http.Request) (string, bool) { return "", false })}},
 		{`ByClaim "sub": the function is nil`, []httpgate.Option{httpgate.ByClaim("sub", nil)}},
 		{"ByAll of 1 options: allowed are 2 to 8", []httpgate.Option{httpgate.ByAll(httpgate.ByAddress())}},
@@ -696,6 +699,37 @@ func TestAddresses(t *testing.T) {
 	}
 	if key := g.Addresses().Key(netip.Addr{}); key != "" {
 		t.Errorf("no address has the key %q", key)
+	}
+}
+
+// fromVia is a server's own idea of who the client is: the field Via, of a proxy at 10.0.0.1.
+func fromVia(r *http.Request) (addr netip.Addr) {
+	if strings.HasPrefix(r.RemoteAddr, "10.0.0.1:") || r.RemoteAddr == "@" {
+		addr, _ = netip.ParseAddr(r.Header.Get("Via"))
+	}
+	return addr
+}
+
+// TestAServerMayKnowTheAddress: it is asked first, and where it knows nothing it is who connects.
+func TestAServerMayKnowTheAddress(t *testing.T) {
+	var got []string
+	s := newSite(t, limits(slidegate.PerMinute(99)), httpgate.AddressFrom(fromVia), httpgate.IPv6Prefix(48),
+		httpgate.Observe(func(e *httpgate.Event) { got = append(got, e.Key+" "+string(e.Reason)) }))
+	for _, c := range []struct{ remote, via, want string }{
+		{"10.0.0.1:1", "203.0.113.7", "ip:203.0.113.7 server"},
+		{"10.0.0.1:1", "::ffff:203.0.113.7", "ip:203.0.113.7 server"},
+		{"10.0.0.1:1", "2001:db8:1:2::9%eth0", "ip:2001:db8:1::/48 server"},
+		{"@", "203.0.113.7", "ip:203.0.113.7 server"},
+		{"10.0.0.1:1", "", "ip:10.0.0.1 peer"},
+		{"198.51.100.1:1", "203.0.113.7", "ip:198.51.100.1 peer"},
+		{"[2001:db8:1:2::9]:1", "203.0.113.7", "ip:2001:db8:1::/48 peer"},
+		{"@", "", " no-peer"},
+	} {
+		got = nil
+		s.get(c.remote, "Via", c.via)
+		if len(got) != 1 || got[0] != c.want {
+			t.Errorf("from %s for %s: %q, want %q", c.remote, c.via, got, c.want)
+		}
 	}
 }
 

@@ -242,7 +242,7 @@ func (g *Gate) who(r *http.Request, id identity) (string, Reason, error) {
 }
 
 func (g *Gate) addressKey(r *http.Request) (string, Reason, error) {
-	if addr, text, ok := ipv4Peer(r.RemoteAddr); ok && g.addresses.header == "" {
+	if addr, text, ok := ipv4Peer(r.RemoteAddr); ok && g.addresses.header == "" && g.addresses.from == nil {
 		g.note(r, addr, ReasonPeer)
 		return "ip:" + text, ReasonPeer, nil
 	}

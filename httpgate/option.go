@@ -276,6 +276,20 @@ func ClientIPHeader(name string) Option {
 	}
 }
 
+// AddressFrom asks f for the client's address first, for servers that know proxies of their own, such as Caddy:
+// by default the gate alone finds it. The zero Addr means that f knows of no proxy, and that it is who
+// connects. f must believe no header but a trusted proxy's. It stands in the place of [TrustProxies] and the options
+// that go with it, and not beside them.
+func AddressFrom(f func(*http.Request) netip.Addr) Option {
+	return func(g *Gate) {
+		if f == nil {
+			g.reject("AddressFrom: the function is nil")
+			return
+		}
+		g.addresses.from = f
+	}
+}
+
 // IPv6Prefix says how many bits of an IPv6 address tell clients apart, 32 to 128; the default is 56,
 // since a customer's site has a network, not an address.
 func IPv6Prefix(bits int) Option {
@@ -349,6 +363,8 @@ func (g *Gate) apply(options []Option) error {
 func (a *Addresses) complete() error {
 	believes := len(a.trusted) > 0 || a.hops > 0 || a.unix
 	switch {
+	case a.from != nil && (a.header != "" || believes):
+		return invalidf("AddressFrom with TrustProxies, TrustHops, TrustUnixPeer or ClientIPHeader: who says whose request it is? give one")
 	case a.header != "" && !believes:
 		return invalidf("ClientIPHeader %s without TrustProxies or TrustHops: anybody could say who it is: name the proxies", a.header)
 	case a.header == "" && believes:
