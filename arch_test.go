@@ -40,10 +40,13 @@ var mayImport = map[string][]string{
 
 	"connectgate": {".", "httpgate", "memstore"},
 	"grpcgate":    {".", "httpgate", "memstore"},
+
+	"caddygate":           {".", "httpgate", "memstore", "redisstore", "redisstore/rueidis", "wrap"},
+	"caddygate/cmd/caddy": {"caddygate"},
 }
 
 // free are the modules that may import anything, and that nobody else may import.
-var free = []string{"cmd/slidegate", "test", "test/bench"}
+var free = []string{"cmd/slidegate", "test", "test/bench", "test/caddy"}
 
 // A listed package, as go list has it.
 type listed struct {
