@@ -16,7 +16,12 @@ import (
 //
 // It counts by its own clock, at the moment of sending. A server that counts the same limit counts at the
 // moment of arrival, and may refuse a request whose predecessor was longer on its way: leave some
-// room, or put a [Transport] behind it, which learns from the answers.
+// room, or put it into a [Transport], which learns from the answers:
+//
+//	client := &http.Client{Transport: httpgate.MustNewTransport(httpgate.MustNewOutgoing(limiter, nil))}
+//
+// In this order what the Transport holds back is not charged, and what it sends again is charged again. The
+// other way round neither is so.
 //
 // An Outgoing is safe for concurrent use and needs no closing.
 type Outgoing struct {
@@ -110,7 +115,8 @@ func OutgoingFailClosed() OutgoingOption {
 }
 
 // OutgoingRefundUnsent gives back what a request was charged that reached no server, since there was no
-// connection to it; the default is not to. A server that is down is then tried as often as callers like.
+// connection to it, or another Outgoing or a [Transport] further in held it back; the default is not to. A
+// server that is down is then tried as often as callers like.
 func OutgoingRefundUnsent() OutgoingOption {
 	return func(o *Outgoing) error {
 		o.refund = true

@@ -281,6 +281,66 @@ func TestOutgoingRefundsWhatWasNotSent(t *testing.T) {
 	}
 }
 
+// TestOutgoingRefundsWhatWasHeldBack by an Outgoing or a Transport further in, and no repeat of what was sent.
+func TestOutgoingRefundsWhatWasHeldBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		boom := errors.New("boom")
+		inner := func(l *slidegate.Limiter, options ...httpgate.OutgoingOption) func(http.RoundTripper) http.RoundTripper {
+			return func(next http.RoundTripper) http.RoundTripper {
+				return httpgate.MustNewOutgoing(l, next, append(options, httpgate.OutgoingMaxWait(0))...)
+			}
+		}
+		transport := func(options ...httpgate.TransportOption) func(http.RoundTripper) http.RoundTripper {
+			return func(next http.RoundTripper) http.RoundTripper {
+				return httpgate.MustNewTransport(next, append(options, httpgate.MaxWait(2*time.Second))...)
+			}
+		}
+		one := slidegate.MustNew(standingStill(), slidegate.PerMinute(1))
+		spent := []string{"RateLimit-Policy", `"a";q=1;w=60`, "RateLimit", `"a";r=0;t=60`}
+		for _, c := range []struct {
+			name       string
+			inner      func(http.RoundTripper) http.RoundTripper
+			answer     scripted
+			sent, left int64 // of two requests
+		}{
+			{"nobody holds back", func(next http.RoundTripper) http.RoundTripper { return next }, scripted{status: 200}, 2, 8},
+			{"an Outgoing", inner(one), scripted{status: 200}, 1, 9},
+			{"one that is blocked", inner(slidegate.Blocked()), scripted{status: 200}, 0, 10},
+			{"one that fails closed", inner(slidegate.MustNew(gatetest.Failing(boom), slidegate.PerMinute(1)), httpgate.OutgoingFailClosed()), scripted{status: 200}, 0, 10},
+			{"a cost that can never fit", inner(one, httpgate.OutgoingCost(func(*http.Request) int64 { return 2 })), scripted{status: 200}, 0, 10},
+			{"a Transport", transport(), scripted{status: 200, fields: spent}, 1, 9},
+			{"a Transport, once it was refused", transport(httpgate.Presume(slidegate.PerMinute(1))), scripted{status: 429, fields: []string{"Retry-After", "1"}}, 1, 9},
+		} {
+			host := &transcript{answers: []scripted{c.answer}}
+			ours := slidegate.MustNew(standingStill(), slidegate.PerMinute(10))
+			rt := httpgate.MustNewOutgoing(ours, c.inner(host), httpgate.OutgoingRefundUnsent())
+			for range 2 {
+				_, _ = plainly(t, rt, "http://a.test/")
+			}
+			d, err := ours.Peek(t.Context(), "host:http://a.test")
+			if sent := int64(len(host.sent)); err != nil || sent != c.sent || d.Remaining() != c.left {
+				t.Errorf("%s: %d were sent, %d left, %v; want %d and %d", c.name, sent, d.Remaining(), err, c.sent, c.left)
+			}
+		}
+	})
+}
+
+// TestTransportKeepsUnitsOfWhatWasHeldBack by an Outgoing further in: no host has seen it.
+func TestTransportKeepsUnitsOfWhatWasHeldBack(t *testing.T) {
+	sent, cost := 0, int64(2)
+	ours := httpgate.MustNewOutgoing(slidegate.MustNew(standingStill(), slidegate.PerMinute(1)), answering(&sent, 200),
+		httpgate.OutgoingCost(func(*http.Request) int64 { return cost }))
+	rt := httpgate.MustNewTransport(ours, httpgate.Presume(slidegate.PerMinute(1)), httpgate.MaxWait(0))
+	var never *slidegate.CostError
+	if _, err := plainly(t, rt, "http://a.test/"); !errors.As(err, &never) {
+		t.Fatalf("a cost that can never fit: %v", err)
+	}
+	cost = 1
+	if status, err := plainly(t, rt, "http://a.test/"); status != 200 {
+		t.Errorf("then: %d, %v", status, err)
+	}
+}
+
 func TestOutgoingOptionsThatCannotBe(t *testing.T) {
 	limiter := slidegate.MustNew(memstore.New(), slidegate.PerMinute(2))
 	for name, make := range map[string]func() (*httpgate.Outgoing, error){

@@ -61,7 +61,8 @@ type TooSoonError struct {
 	// Policy is the name of the limit that has no room, empty if it has none.
 	Policy string
 
-	err error
+	err  error
+	sent bool // once before: it is the repeat that was not
 }
 
 func (e *TooSoonError) Error() string {
@@ -73,7 +74,11 @@ func (e *TooSoonError) Error() string {
 	if errors.Is(e.err, context.DeadlineExceeded) {
 		reason = "after the deadline of the request"
 	}
-	return fmt.Sprintf("httpgate: not sent: the limit%s has room in %s, %s", policy, e.Wait, reason)
+	again := ""
+	if e.sent {
+		again = " again"
+	}
+	return fmt.Sprintf("httpgate: not sent%s: the limit%s has room in %s, %s", again, policy, e.Wait, reason)
 }
 
 func (e *TooSoonError) Unwrap() error { return e.err }
@@ -127,8 +132,8 @@ func closeIdle(next http.RoundTripper) {
 }
 
 // RoundTrip sends the request when there is room for it. It returns a [*TooSoonError] if there is none in
-// the time that the request may wait, and the context's error if that ends first; nothing was sent then.
-// A refusal of the server is returned as it is where the request cannot be sent again.
+// the time that the request may wait, and the context's error if that ends first; nothing was sent then that
+// the server did not refuse. A refusal of the server is returned as it is where the request cannot be sent again.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	h := t.host(r)
 	until := t.until(r.Context())
@@ -136,11 +141,11 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		p, err := h.enter(r.Context(), until, attempt > 0)
 		if err != nil {
 			closeBody(request)
-			return nil, err
+			return nil, after(attempt, err)
 		}
 		resp, wait, err := t.send(h, p, request)
 		if wait < 0 || attempt == t.retries || h.clock()+wait > until {
-			return resp, err
+			return resp, after(attempt, err)
 		}
 		again, ok := repeated(r)
 		if !ok {
@@ -149,6 +154,18 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		discard(resp)
 		request = again
 	}
+}
+
+// after returns an error that has come after so many attempts that reached the server.
+func after(attempts int, err error) error {
+	if attempts == 0 {
+		return err
+	}
+	var early *TooSoonError // allocated, so not sooner
+	if errors.As(err, &early) {
+		early.sent = true
+	}
+	return err
 }
 
 // until is the latest moment to send a request.
@@ -247,8 +264,16 @@ func closeBody(r *http.Request) {
 }
 
 // neverSent tells whether an error of a RoundTripper means that no server has seen the request: there
-// was no connection to it.
+// was no connection to it, or an Outgoing or a Transport has held it back.
 func neverSent(err error) bool {
+	var early *TooSoonError
+	if errors.As(err, &early) {
+		return !early.sent
+	}
+	var never *slidegate.CostError
+	if errors.As(err, &never) || errors.Is(err, slidegate.ErrBlocked) || errors.Is(err, slidegate.ErrTooManyWaiters) || errors.Is(err, slidegate.ErrUnavailable) {
+		return true
+	}
 	var op *net.OpError
 	if errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect" || op.Op == "socks connect") {
 		return true
