@@ -131,7 +131,8 @@ func Address(_ context.Context, c *Call) (string, error) { return c.addresses.Ke
 func Everybody(context.Context, *Call) (string, error) { return "everybody", nil }
 
 // Cost makes f say how many units a call spends, or a message with [PerMessage]; the default is 1. 0 is
-// free, and a cost that can never fit, negative ones included, is refused.
+// free, and a cost that can never fit, negative ones included, is refused; the [Logger] is told once of a
+// negative one.
 func Cost(f func(context.Context, *Call) int64) Option {
 	return func(g *Gate) {
 		if f == nil {

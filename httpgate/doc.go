@@ -55,5 +55,5 @@
 //
 // What a gate can see of its own misuse it tells its [Logger] once, with the address of a page in
 // docs/warnings: a forwarding header though no proxy is trusted, all clients under one key, a key that
-// never comes, a limiter applied twice, requests that pass while the store is away.
+// never comes, a limiter applied twice, costs below zero, requests that pass while the store is away.
 package httpgate

@@ -282,7 +282,9 @@ func (g *Gate) judge(p *passage, plate *plate, err error) {
 	case errors.As(err, &never):
 		// Refused and never a store failure, or whoever asks for enough would pass.
 		p.decided = true
-		if never.Cost > 0 {
+		if never.Cost < 0 {
+			g.warn(negativeCost)
+		} else {
 			p.refused = plate.bit(never.Limit.Name)
 		}
 	case uncountable(err):

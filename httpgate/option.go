@@ -26,7 +26,9 @@ func (g *Gate) reject(format string, args ...any) {
 }
 
 // Cost makes f say how many units a request spends; the default is 1. 0 is free, and a cost that can
-// never fit, negative ones included, is refused.
+// never fit is refused. So is a negative one, of which the [Logger] is told once: mind that r.ContentLength
+// is -1 where a request does not say how long it is. All limits of a decision, those that [And] adds too, are charged
+// the same cost.
 func Cost(f func(*http.Request) int64) Option {
 	return func(g *Gate) {
 		if f == nil {

@@ -20,6 +20,7 @@ const (
 	limiterTwice
 	failOpen
 	limiterPerRequest
+	negativeCost
 	warningCount
 )
 
@@ -32,6 +33,7 @@ var warnings = [warningCount]struct{ name, says string }{
 	limiterTwice:      {"limiter-twice", "one limiter was asked twice about one request and charged twice: two gates with it stand in a row"},
 	failOpen:          {"fail-open", "a request passed uncounted since the store could not be asked; that is the default: say FailOpen if it is meant, or FailClosed"},
 	limiterPerRequest: {"limiter-per-request", "Choose has returned more than 4096 different limiters: make each plan once"},
+	negativeCost:      {"negative-cost", "Cost returned less than 0, so the request was refused, whatever is left; the ContentLength of a request that does not say how long it is is -1"},
 }
 
 // page is the address of a warning's page relative to the repository.

@@ -164,6 +164,11 @@ func TestWarnings(t *testing.T) {
 
 		{"a limiter for each request", plenty(), []Option{Choose(func(*http.Request) *slidegate.Limiter { return plenty() })}, 4200, oneClient, "limiter-per-request"},
 		{"plans that are made once", plenty(), []Option{Choose(plan(plenty(), plenty()))}, 4200, oneClient, ""},
+
+		{"a body of unknown length", plenty(), []Option{costs(-1)}, 10, oneClient, "negative-cost"},
+		{"in shadow mode", plenty(), []Option{costs(-1), Shadow()}, 10, oneClient, "negative-cost"},
+		{"a cost that can never fit", plenty(), []Option{costs(2e6)}, 10, oneClient, ""},
+		{"what is free", plenty(), []Option{costs(0)}, 10, oneClient, ""},
 	} {
 		w := &watched{t: t}
 		serve(w.gate(c.limiter, c.options...).Wrap(nothing), c.n, c.request)
@@ -173,6 +178,23 @@ func TestWarnings(t *testing.T) {
 		if log := w.log.String(); strings.Contains(log, "198.51.100") || strings.Contains(log, "203.0.113") || strings.Contains(log, "one\n") {
 			t.Errorf("%s: a key or an address is in the log:\n%s", c.name, log)
 		}
+	}
+}
+
+// costs is what every request costs.
+func costs(n int64) Option { return Cost(func(*http.Request) int64 { return n }) }
+
+// TestNegativeCostIsToldOfByDecide too, where gates of other protocols ask.
+func TestNegativeCostIsToldOfByDecide(t *testing.T) {
+	w := &watched{t: t}
+	g := w.gate(frozen(slidegate.PerHour(1)), costs(-1))
+	for i := range 2 {
+		if o := g.Decide(from("198.51.100.7:1", i)); o.Admitted || o.Violated != nil {
+			t.Errorf("admitted %v, violated %q", o.Admitted, o.Violated)
+		}
+	}
+	if got := w.names(); got != "negative-cost" {
+		t.Errorf("warned of %q", got)
 	}
 }
 
