@@ -14,10 +14,10 @@ import (
 // address, its account and all logins together may, and a refusal by one costs the others nothing:
 //
 //	httpgate.New(perAddress,
-//		httpgate.And(perAccount, httpgate.By(account)),
+//		httpgate.And(perAccount, httpgate.ByValue("account", name)),
 //		httpgate.And(perService, httpgate.ByEverybody()))
 //
-// by is one of the options that say who is asking, such as [By], [ByAddress], [ByClaim] or [ByAll]. What it cannot tell
+// by is one of the options that say who is asking, such as [ByValue], [ByNetwork], [ByClaim] or [ByAll]. What it cannot tell
 // counts under the client's address, as everywhere, and [Secret] holds for all keys. All fields, refusals and decisions
 // are those of all limits, in the order of the options, as if they were of one limiter. [Choose] chooses in the place of
 // the gate's own limiter; what And adds holds for everybody, also with [slidegate.Unlimited]. A chosen limiter that does

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/httpgate"
@@ -13,22 +14,22 @@ import (
 // A login is held to what its address, its account and all logins together may, in one decision.
 func ExampleAnd() {
 	store := memstore.New()
-	account := func(r *http.Request) (string, error) { return "account:" + r.FormValue("user"), nil }
+	name := func(r *http.Request) string { return strings.ToLower(r.FormValue("user")) } // none: by address
 	gate, err := httpgate.New(slidegate.MustNew(store, slidegate.PerMinute(10).Named("address")),
-		httpgate.And(slidegate.MustNew(store, slidegate.PerHour(2).Named("account")), httpgate.By(account)),
+		httpgate.And(slidegate.MustNew(store, slidegate.PerHour(2).Named("account")), httpgate.ByValue("account", name)),
 		httpgate.And(slidegate.MustNew(store, slidegate.PerMinute(500).Named("everybody")), httpgate.ByEverybody()))
 	if err != nil {
 		panic(err)
 	}
 	handler := gate.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	for _, user := range []string{"ann", "ann", "ann", "bob"} {
+	for _, user := range []string{"ann", "Ann", "ann", "bob"} {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequest("POST", "/login?user="+user, nil))
 		fmt.Println(user, w.Code, w.Header().Get("RateLimit"))
 	}
 	// Output:
 	// ann 200 "address";r=9;t=60, "account";r=1;t=3600, "everybody";r=499;t=60
-	// ann 200 "address";r=8;t=60, "account";r=0;t=3600, "everybody";r=498;t=60
+	// Ann 200 "address";r=8;t=60, "account";r=0;t=3600, "everybody";r=498;t=60
 	// ann 429 "address";r=8;t=60, "account";r=0;t=3600, "everybody";r=498;t=60
 	// bob 200 "address";r=7;t=60, "account";r=1;t=3600, "everybody";r=497;t=60
 }

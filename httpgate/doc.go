@@ -35,7 +35,7 @@
 // never further to its beginning, which anybody can write, than the first address that is not a
 // proxy's. An IPv4 address counts by itself, an IPv6 address by its network of 56 bits ([IPv6Prefix]).
 //
-// Keys of [ByHeader], [ByCookie], [ByClaim], [ByRoute] and of addresses carry their kind, so none can
+// Keys of [ByHeader], [ByCookie], [ByClaim], [ByValue], [ByRoute] and of addresses carry their kind, so none can
 // spend the quota of another, and [ByAll] joins several so that no two combinations meet. A request whose
 // key cannot be told counts under its address. One without any address, through a Unix socket, is never
 // let through uncounted: see [ErrNoAddress]. [Secret] keeps API keys and cookies from the store.

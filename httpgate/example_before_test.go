@@ -117,6 +117,42 @@ func ExampleByClaim() {
 	// 0 left
 }
 
+// Each shop has a budget of its own, whoever asks for its orders.
+func ExampleByValue() {
+	limiter := slidegate.MustNew(atTheEpoch(), slidegate.PerMinute(2))
+	shop := httpgate.ByValue("shop", func(r *http.Request) string { return r.PathValue("shop") })
+	mux := http.NewServeMux()
+	mux.Handle("GET /shops/{shop}/orders", httpgate.MustNew(limiter, shop).Wrap(hello)) // behind the mux, which reads the path
+	for _, target := range []string{"/shops/1/orders", "/shops/1/orders", "/shops/1/orders", "/shops/2/orders"} {
+		visit(mux, "GET", target)
+	}
+	d, _ := limiter.Peek(context.Background(), "shop:2")
+	fmt.Println(d.Remaining(), "left")
+	// Output:
+	// GET /shops/1/orders 200
+	// GET /shops/1/orders 200
+	// GET /shops/1/orders 429
+	// GET /shops/2/orders 200
+	// 1 left
+}
+
+// Two requests a minute for an address, and three for all that are beside it.
+func ExampleByNetwork() {
+	store := atTheEpoch()
+	perAddress := slidegate.MustNew(store, slidegate.PerMinute(2).Named("address"))
+	perNetwork := slidegate.MustNew(store, slidegate.PerMinute(3).Named("network"))
+	handler := httpgate.MustNew(perAddress, httpgate.And(perNetwork, httpgate.ByNetwork(24, 48))).Wrap(hello)
+	for _, address := range []string{"203.0.113.7", "203.0.113.7", "203.0.113.8", "203.0.113.9", "198.51.100.1"} {
+		show(handler, address, nil, "RateLimit")
+	}
+	// Output:
+	// 200 RateLimit: "address";r=1;t=60, "network";r=2;t=60
+	// 200 RateLimit: "address";r=0;t=60, "network";r=1;t=60
+	// 200 RateLimit: "address";r=1;t=60, "network";r=0;t=60
+	// 429 RateLimit: "address";r=2;t=0, "network";r=0;t=60
+	// 200 RateLimit: "address";r=1;t=60, "network";r=2;t=60
+}
+
 func ExampleByAll() {
 	limiter := slidegate.MustNew(atTheEpoch(), slidegate.PerMinute(1))
 	handler := httpgate.MustNew(limiter, httpgate.ByAll(httpgate.ByHeader("Tenant"), httpgate.ByHeader("User"))).Wrap(hello)

@@ -461,6 +461,8 @@ func TestRequestsWithoutAddress(t *testing.T) {
 	unix.want(500, "@")
 }
 
+func host(r *http.Request) string { return r.Host }
+
 // TestBadOptions: each gets one sentence that names it and what is allowed.
 func TestBadOptions(t *testing.T) {
 	good := slidegate.MustNew(memstore.New(), slidegate.PerMinute(1))
@@ -478,6 +480,14 @@ func TestBadOptions(t *testing.T) {
 		{"AddressFrom with TrustProxies", []httpgate.Option{httpgate.AddressFrom(fromVia), httpgate.ClientIPHeader("X-Real-IP")}},
 		{`ByClaim "a:b": allowed is a name`, []httpgate.Option{httpgate.ByClaim("a:b", func(*http.Request) (string, bool) { return "", false })}},
 		{`ByClaim "sub": the function is nil`, []httpgate.Option{httpgate.ByClaim("sub", nil)}},
+		{`ByValue "": allowed is a kind such as account`, []httpgate.Option{httpgate.ByValue("", host)}},
+		{`ByValue "user:": allowed is a kind such as account`, []httpgate.Option{httpgate.ByValue("user:", host)}},
+		{`ByValue "ip": allowed is a kind such as account, 1 to 128 characters of a header's name, and none of claim,`, []httpgate.Option{httpgate.ByValue("ip", host)}},
+		{`ByValue "host": the function is nil`, []httpgate.Option{httpgate.ByValue("host", nil)}},
+		{"ByNetwork 7, 48: allowed are 8 to 32 bits of an IPv4 address, and 16 to 128", []httpgate.Option{httpgate.ByNetwork(7, 48)}},
+		{"ByNetwork 33, 48", []httpgate.Option{httpgate.ByNetwork(33, 48)}},
+		{"ByNetwork 24, 15", []httpgate.Option{httpgate.ByNetwork(24, 15)}},
+		{"ByNetwork 24, 129", []httpgate.Option{httpgate.ByNetwork(24, 129)}},
 		{"ByAll of 1 options: allowed are 2 to 8", []httpgate.Option{httpgate.ByAll(httpgate.ByAddress())}},
 		{"ByAll of 9 options: allowed are 2 to 8", []httpgate.Option{httpgate.ByAll(make([]httpgate.Option, 9)...)}},
 		{"ByAll: option 2 says nothing of who is asking", []httpgate.Option{httpgate.ByAll(httpgate.ByAddress(), httpgate.FailClosed())}},

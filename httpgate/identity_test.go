@@ -183,6 +183,73 @@ func TestJoinedAddressIsTheGates(t *testing.T) {
 	s.want(500, "@") // nobody to count, so not let through
 }
 
+// TestByNetworkIsOfTheClient: of the address that the gate counts by, behind its proxies too, whatever bits of
+// an IPv6 address tell clients apart.
+func TestByNetworkIsOfTheClient(t *testing.T) {
+	for _, c := range []struct {
+		remote, forwarded string
+		v4, v6            int
+		want              string
+	}{
+		{"203.0.113.7:1", "", 24, 48, "net:203.0.113.0/24"},
+		{"203.0.113.250:1", "", 24, 48, "net:203.0.113.0/24"},
+		{"[::ffff:203.0.113.7]:1", "", 24, 48, "net:203.0.113.0/24"},
+		{"203.0.113.7:1", "", 32, 48, "net:203.0.113.7/32"},
+		{"203.0.113.7:1", "", 8, 16, "net:203.0.0.0/8"},
+		{"[2001:db8:1:2::3]:1", "", 24, 48, "net:2001:db8:1::/48"},
+		{"[2001:db8:1:2::3%eth0]:1", "", 24, 64, "net:2001:db8:1:2::/64"},
+		{"[2001:db8:1:2::3]:1", "", 8, 16, "net:2001::/16"},
+		{"[2001:db8::3]:1", "", 24, 128, "net:2001:db8::3/128"},
+		{"[64:ff9b::cb00:7107]:1", "", 24, 48, "net:203.0.113.0/24"},
+		{"10.0.0.1:1", "198.51.100.9", 24, 48, "net:198.51.100.0/24"},
+		{"10.0.0.1:1", "192.0.2.1, 2001:db8:1:2::3", 24, 48, "net:2001:db8:1::/48"},
+		{"203.0.113.7:1", "198.51.100.9", 24, 48, "net:203.0.113.0/24"},
+	} {
+		r := request("GET", "/", c.remote)
+		if c.forwarded != "" {
+			r.Header.Set("X-Forwarded-For", c.forwarded)
+		}
+		got := keyOf(t, r, httpgate.ByNetwork(c.v4, c.v6), httpgate.TrustProxies("10.0.0.0/8"), httpgate.UnwrapNAT64(), httpgate.IPv6Prefix(96))
+		expect(t, c.remote+" for "+c.forwarded, got, c.want)
+	}
+}
+
+// TestByNetworkNeedsAnAddress, says how it was found, and warns of a proxy that is not named.
+func TestByNetworkNeedsAnAddress(t *testing.T) {
+	var got httpgate.Event
+	gate := httpgate.MustNew(slidegate.MustNew(atTheEpoch(), slidegate.PerMinute(9)), httpgate.ByNetwork(24, 48),
+		httpgate.Observe(func(e *httpgate.Event) { got = *e }))
+	s := &site{t: t, handler: gate.Wrap(hello)}
+	s.want(500, "@")
+	s.want(200, "10.0.0.1:1", "X-Forwarded-For", "203.0.113.7")
+	expect(t, "the key", got.Key+" "+string(got.Reason), "net:10.0.0.0/24 peer")
+	expect(t, "headers ignored", fmt.Sprint(gate.IgnoredHeaders()), "1")
+}
+
+// TestByValueCarriesItsKind, and is the address where there is no value.
+func TestByValueCarriesItsKind(t *testing.T) {
+	for name, want := range map[string]string{"ann": "account:ann", "ip:203.0.113.7": "account:ip:203.0.113.7", "": "ip:203.0.113.7"} {
+		r := request("GET", "/", "203.0.113.7:1", "User", name)
+		expect(t, name, keyOf(t, r, httpgate.ByValue("account", func(r *http.Request) string { return r.Header.Get("User") })), want)
+	}
+}
+
+// TestByValueTakesNoKindOfTheGate: no key that the gate makes has a kind that ByValue takes.
+func TestByValueTakesNoKindOfTheGate(t *testing.T) {
+	value := func(*http.Request) string { return "x" }
+	r := request("GET", "/", "203.0.113.7:1", "User", "ann", "Cookie", "session=1", "Long", strings.Repeat("x", 600))
+	claim := func(*http.Request) (string, bool) { return "42", true }
+	for _, options := range [][]httpgate.Option{
+		{httpgate.ByAddress()}, {httpgate.ByNetwork(24, 48)}, {httpgate.ByHeader("User")}, {httpgate.ByCookie("session")}, {httpgate.ByClaim("sub", claim)},
+		{httpgate.ByRoute(shop())}, {httpgate.ByMethod()}, {httpgate.ByHeader("Long")}, {httpgate.ByHeader("User"), httpgate.Secret(secret)},
+	} {
+		kind, _, ok := strings.Cut(keyOf(t, r, options...), ":")
+		if _, err := httpgate.New(slidegate.Unlimited(), httpgate.ByValue(kind, value)); !ok || err == nil {
+			t.Errorf("ByValue takes the kind %q", kind)
+		}
+	}
+}
+
 var (
 	secret  = bytes.Repeat([]byte("0123456789abcdef"), 2)
 	another = bytes.Repeat([]byte("fedcba9876543210"), 2)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"net/textproto"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -37,8 +38,8 @@ func simply(f func(*http.Request) (string, error)) identity {
 // an empty key or an error, the request counts under the client's address: it is never unlimited,
 // and never in one bucket with everybody. The key is used as it is, so that programs can ask the
 // limiter about it too: give it a kind, as in "user:42", or a user whose name is "ip:203.0.113.7" would
-// spend an address's quota. [Join] makes one key of several parts. A key of more than 512 bytes is
-// stored as its SHA-256.
+// spend an address's quota. [ByValue] does that, and [Join] makes one key of several parts. A key of more
+// than 512 bytes is stored as its SHA-256.
 func By(f func(*http.Request) (string, error)) Option {
 	return func(g *Gate) {
 		if f == nil {
@@ -51,7 +52,7 @@ func By(f func(*http.Request) (string, error)) Option {
 
 const whatBy = "By"
 
-// CopyKeys copies the keys that the functions of [By] and [ByClaim] return; by default they are kept as
+// CopyKeys copies the keys that the functions of [By], [ByClaim] and [ByValue] return; by default they are kept as
 // they are. It is for servers that use the memory of a request again, as fasthttp does, where a key that is
 // a piece of the request would change in the hands of the store.
 func CopyKeys() Option { return func(g *Gate) { g.copyKeys = true } }
@@ -59,6 +60,36 @@ func CopyKeys() Option { return func(g *Gate) { g.copyKeys = true } }
 // ByAddress counts requests by the client's address; it is the default. It is there to be a part of
 // [ByAll].
 func ByAddress() Option { return func(g *Gate) { g.by("", nil) } }
+
+// ByNetwork counts requests by the network of the client's address: so many bits of it, 8 to 32 of an IPv4
+// address and 16 to 128 of an IPv6 address; by default it is the address, as [IPv6Prefix] has it. Whoever rents
+// addresses gets them side by side, so put it beside the address with [And], with the larger limit.
+//
+//	httpgate.And(perNetwork, httpgate.ByNetwork(24, 48))
+//
+// counts under keys such as "net:203.0.113.0/24" and "net:2001:db8:1::/48".
+func ByNetwork(ipv4Bits, ipv6Bits int) Option {
+	return func(g *Gate) {
+		if ipv4Bits < 8 || ipv4Bits > 32 || ipv6Bits < 16 || ipv6Bits > 128 {
+			g.reject("ByNetwork %d, %d: allowed are 8 to 32 bits of an IPv4 address, and 16 to 128 of an IPv6 address", ipv4Bits, ipv6Bits)
+			return
+		}
+		g.by("", func(g *Gate, r *http.Request) (string, Reason, error) {
+			addr, reason := g.addresses.Find(r)
+			if !addr.IsValid() {
+				return "", reason, ErrNoAddress
+			}
+			g.note(r, addr, reason)
+			addr = g.addresses.unwrap(addr)
+			bits := ipv6Bits
+			if addr.Is4() {
+				bits = ipv4Bits
+			}
+			network, err := addr.Prefix(bits)
+			return "net:" + network.String(), reason, err
+		})
+	}
+}
 
 // ByEverybody counts all requests together, under one key; by default each address has its own. It is
 // for what a service can take as a whole, and for a limit inside limits of its clients: alone it lets one
@@ -141,6 +172,34 @@ func ByClaim(name string, f func(*http.Request) (string, bool)) Option {
 		}))
 	}
 }
+
+// ByValue counts requests by what f says of them, such as a field of a form or a part of the path, under keys
+// of a kind, such as "account:ann"; requests of which f says nothing, with an empty string, count under the client's
+// address. By default it is always the address. What nobody has verified can be made up for every request: let the
+// address, too, have a limit, with [And]. The kind is 1 to 128 characters that a header's name may have, and none of
+// the kinds that the gate's own keys have. For what is verified there is [ByClaim].
+func ByValue(kind string, f func(*http.Request) string) Option {
+	return func(g *Gate) {
+		if !validFieldName(kind) || slices.Contains(ownKinds, kind) {
+			g.reject("ByValue %q: allowed is a kind such as account, 1 to 128 characters of a header's name, and none of %s", kind, strings.Join(ownKinds, ", "))
+			return
+		}
+		if f == nil {
+			g.reject("ByValue %q: the function is nil", kind)
+			return
+		}
+		g.by("the value of kind "+kind, simply(func(r *http.Request) (string, error) {
+			value := f(r)
+			if value == "" {
+				return "", nil
+			}
+			return kind + ":" + value, nil
+		}))
+	}
+}
+
+// ownKinds are what the keys begin with that a gate makes itself.
+var ownKinds = []string{"claim", "cookie", "header", "hmac", "ip", "method", "net", "route", "sha256"}
 
 // ByAll counts requests by several options together, such as route and address, or tenant and user:
 // every combination has a budget of its own. By default it is the address alone. The parts are joined

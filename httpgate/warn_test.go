@@ -154,6 +154,8 @@ func TestWarnings(t *testing.T) {
 			return otherClient(i)
 		}, ""},
 		{"nobody has the cookie", plenty(), []Option{ByCookie("session")}, 1200, otherClient, "no-key"},
+		{"no value", plenty(), []Option{ByValue("account", func(*http.Request) string { return "" })}, 1200, otherClient, "no-key"},
+		{"one value of many clients", plenty(), []Option{ByValue("account", func(*http.Request) string { return "ann" })}, 1200, otherClient, ""},
 		{"no route, since there is no mux", plenty(), []Option{ByRoute(nil)}, 1200, otherClient, "no-key"},
 		{"no route of the mux", plenty(), []Option{ByRoute(http.NewServeMux())}, 1200, otherClient, ""},
 

@@ -18,9 +18,9 @@ var checkPassword = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request
 
 func Example_login() {
 	_, store := standing()
-	name := func(r *http.Request) (string, bool) { return strings.ToLower(r.PostFormValue("user")), true }
+	name := func(r *http.Request) string { return strings.ToLower(r.PostFormValue("user")) }
 	gate := httpgate.MustNew(slidegate.MustNew(store, slidegate.PerMinute(10).Named("address")),
-		httpgate.And(slidegate.MustNew(store, slidegate.PerHour(20).Named("account")), httpgate.ByClaim("account", name)),
+		httpgate.And(slidegate.MustNew(store, slidegate.PerHour(20).Named("account")), httpgate.ByValue("account", name)),
 		httpgate.And(slidegate.MustNew(store, slidegate.PerMinute(500).Named("everybody")), httpgate.ByEverybody()),
 		httpgate.RefundIf(func(status int) bool { return status != http.StatusUnauthorized }), // only failures count
 		httpgate.Ban(slidegate.PerMinute(5).Named("guessing"), 15*time.Minute),

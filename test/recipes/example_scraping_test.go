@@ -1,7 +1,6 @@
 package recipes_test
 
 import (
-	"net/http"
 	"time"
 
 	"github.com/slidegate/slidegate"
@@ -10,14 +9,8 @@ import (
 
 func Example_scraping() {
 	_, store := standing()
-	var gate *httpgate.Gate
-	network := func(r *http.Request) (string, error) {
-		address, _ := gate.Addresses().Find(r)
-		prefix, err := address.Prefix(map[bool]int{true: 24, false: 48}[address.Is4()])
-		return "network:" + prefix.String(), err
-	}
-	gate = httpgate.MustNew(slidegate.MustNew(store, slidegate.PerMinute(60).Named("pages")),
-		httpgate.And(slidegate.MustNew(store, slidegate.PerHour(600).Named("network")), httpgate.By(network)),
+	gate := httpgate.MustNew(slidegate.MustNew(store, slidegate.PerMinute(60).Named("pages")),
+		httpgate.And(slidegate.MustNew(store, slidegate.PerHour(600).Named("network")), httpgate.ByNetwork(24, 48)),
 		httpgate.Ban(slidegate.PerHour(30).Named("scraping"), time.Hour),
 		httpgate.DenyAs(httpgate.AbnormalUsage), httpgate.Exempt("192.0.2.0/24")) // a search engine
 
