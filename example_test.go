@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/gatetest"
 	"github.com/slidegate/slidegate/memstore"
 )
 
@@ -207,6 +208,21 @@ func ExampleUnlimited() {
 	// guest refused by 1/1h, 0 left, retry in 1h0m0s
 	// banned refused without limits
 	// banned refused without limits
+}
+
+// While the store is away a program that fails open refuses nothing, and one that fails closed everything.
+func ExampleLimiter_Allow() {
+	ctx := context.Background()
+	there := slidegate.MustNew(memstore.New(), slidegate.PerMinute(1))
+	away := slidegate.MustNew(gatetest.Failing(errors.New("connection refused")), slidegate.PerMinute(1))
+	for _, limiter := range []*slidegate.Limiter{there, there, away} {
+		ok, err := limiter.Allow(ctx, "user:42")
+		fmt.Println("admitted:", ok, "refused failing open:", err == nil && !ok, "failing closed:", !ok)
+	}
+	// Output:
+	// admitted: true refused failing open: false failing closed: false
+	// admitted: false refused failing open: true failing closed: true
+	// admitted: false refused failing open: false failing closed: true
 }
 
 func ExampleBlocked() {

@@ -122,7 +122,14 @@ func (l *Limiter) WithMaxWaiters(n int) *Limiter {
 func (l *Limiter) Limits() []Limit { return append([]Limit(nil), l.limits...) }
 
 // Allow reports whether a request of cost 1 is admitted, and charges it if so. It is the fastest
-// way to ask. The errors are those of [Limiter.TakeN].
+// way to ask. The errors are those of [Limiter.TakeN], and with one it reports false: who looks at that
+// alone refuses everything while the store is away. To let requests pass then, refuse only what was refused:
+//
+//	if ok, err := limiter.Allow(ctx, key); err == nil && !ok {
+//		return errTooMany
+//	}
+//
+// An empty key is an error too, so see to it that there is one.
 func (l *Limiter) Allow(ctx context.Context, key string) (bool, error) {
 	if l.quick != nil && key != "" {
 		return l.quick.Allow(ctx, key, 1)

@@ -197,9 +197,10 @@ func PerMessage() Option { return func(g *Gate) { g.perMessage = true } }
 
 // RefundIf gives a call's charge back if f says so of the code that it ended with, 0 for a success and
 // internal where the handler panicked; by default every admitted call stays charged, and messages always
-// do. So only failed logins count with
+// do. f says what is not to count:
 //
-//	connectgate.RefundIf(func(code connect.Code) bool { return code == 0 })
+//	connectgate.RefundIf(func(code connect.Code) bool { return code == 0 }) // only failures count
+//	connectgate.RefundIf(func(code connect.Code) bool { return code != 0 }) // only successes count
 //
 // What is said of httpgate.RefundIf holds.
 func RefundIf(f func(connect.Code) bool) Option {

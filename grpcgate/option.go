@@ -201,10 +201,11 @@ func PerMessage() Option { return func(g *Gate) { g.perMessage = true } }
 func Pushback() Option { return func(g *Gate) { g.pushback = true } }
 
 // RefundIf gives a call's charge back if f says so of the code that it ended with, INTERNAL where the handler
-// panicked; by default every admitted call stays charged, and messages always do. So only failed logins
-// count with
+// panicked; by default every admitted call stays charged, and messages always do. f says what is not
+// to count:
 //
-//	grpcgate.RefundIf(func(code codes.Code) bool { return code == codes.OK })
+//	grpcgate.RefundIf(func(code codes.Code) bool { return code == codes.OK }) // only failures count
+//	grpcgate.RefundIf(func(code codes.Code) bool { return code != codes.OK }) // only successes count
 //
 // What is said of httpgate.RefundIf holds.
 func RefundIf(f func(codes.Code) bool) Option {

@@ -25,6 +25,13 @@ import (
 // [FailWith], and none passes. [RefundIf] gives back, and [Settle] settles, what was charged to all keys. [Ban] bans the gate's
 // own key, and only for refusals by limits that count it.
 //
+// One decision has one cost: what [Cost] says is charged to every limit, those added too. Limits of different units,
+// such as requests and tokens, are two gates, one inside the other. What the outer admits and the inner refuses stays
+// charged, unless the outer gives it back:
+//
+//	requests, err := httpgate.New(perMinute, httpgate.RefundIf(func(status int) bool { return status == 429 }))
+//	handler := requests.Wrap(tokens.Wrap(model))
+//
 // The decision is that of a [slidegate.Group], which says where it is one act: over one memory store, over one Redis
 // server, and on a cluster where the keys share a hash slot. Elsewhere the limiters are asked in their order, and a
 // refusal gives back what was charged: put first what refuses most. A gate has up to 8 limits in all, and no name twice.

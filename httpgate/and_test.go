@@ -101,6 +101,20 @@ func TestAndIsOneDecisionForTheHandler(t *testing.T) {
 	}
 }
 
+// TestTheOuterGateGivesBackWhatTheInnerRefuses, where two units are two gates, and what it would give back for nothing else.
+func TestTheOuterGateGivesBackWhatTheInnerRefuses(t *testing.T) {
+	store := memstore.New()
+	requests := slidegate.MustNew(store, slidegate.PerHour(3).Named("requests"))
+	outer := httpgate.MustNew(requests, httpgate.RefundIf(func(status int) bool { return status == 429 }))
+	tokens := httpgate.MustNew(slidegate.MustNew(store, slidegate.PerHour(100).Named("tokens")),
+		httpgate.Cost(func(*http.Request) int64 { return 60 }), httpgate.And(slidegate.MustNew(store, slidegate.PerHour(1000).Named("everybody")), httpgate.ByEverybody()))
+	s := &site{t: t, handler: outer.Wrap(tokens.Wrap(hello))}
+	expect(t, "answers", s.codes(5, "203.0.113.7:1"), "200 429 429 429 429")
+	if d, err := requests.Peek(t.Context(), "ip:203.0.113.7"); err != nil || d.Remaining() != 2 {
+		t.Errorf("%d requests left, %v; want 2", d.Remaining(), err)
+	}
+}
+
 // TestAndHoldsWhateverIsChosen: a chosen limiter stands in the place of the gate's own.
 func TestAndHoldsWhateverIsChosen(t *testing.T) {
 	store := memstore.New()

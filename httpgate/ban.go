@@ -13,11 +13,12 @@ import (
 // Ban refuses a key for a length of its own once it was refused too often; by default a key is
 // admitted again as soon as its limits have room. strikes says how often is too often:
 //
-//	httpgate.Ban(slidegate.PerMinute(10), time.Hour)
+//	httpgate.Ban(slidegate.PerMinute(5), time.Hour)
 //
-// bans a key for an hour at its tenth refusal within a minute. A refusal for want of room is a strike; one of a
-// cost that can never fit, or by [slidegate.Blocked], is none. When a ban begins, the strikes are
-// forgotten.
+// bans a key for an hour at its fifth refusal within a minute. Four are answered as refusals; the fifth is
+// answered as the ban already, and so is every request of the hour that follows. A refusal for want of room
+// is a strike; one of a cost that can never fit, or by [slidegate.Blocked], is none. When a ban begins, the
+// strikes are forgotten.
 //
 // A banned request is answered as a refused one, with the problem type abnormal-usage-detected, no
 // RateLimit fields, and in Retry-After what is left of the ban. It is charged to no limit and is no

@@ -313,7 +313,7 @@ func ExampleBan() {
 	clock := gatetest.NewClock(time.Unix(0, 0))
 	limiter := slidegate.MustNew(memstore.New(memstore.WithClock(clock.Now)), slidegate.Per(10*time.Second, 1))
 	handler := httpgate.MustNew(limiter,
-		httpgate.Ban(slidegate.PerMinute(2), time.Hour), // the second refusal within a minute bans for an hour
+		httpgate.Ban(slidegate.PerMinute(5), time.Hour), // the fifth refusal within a minute bans for an hour
 		httpgate.Observe(func(e *httpgate.Event) {
 			if e.BanBegan > 0 {
 				fmt.Println("banned for", e.BanBegan)
@@ -321,16 +321,20 @@ func ExampleBan() {
 		}),
 	).Wrap(hello)
 
-	for range 3 {
-		show(handler, "203.0.113.7", nil)
+	show(handler, "203.0.113.7", nil)
+	for range 5 {
+		show(handler, "203.0.113.7", nil, "Retry-After")
 	}
 	clock.Advance(30 * time.Minute)
 	show(handler, "203.0.113.7", nil, "Retry-After") // what is left; asking does not prolong it
 	// Output:
 	// 200
-	// 429
+	// 429 Retry-After: 10
+	// 429 Retry-After: 10
+	// 429 Retry-After: 10
+	// 429 Retry-After: 10
 	// banned for 1h0m0s
-	// 429
+	// 429 Retry-After: 3600
 	// 429 Retry-After: 1800
 }
 

@@ -175,6 +175,34 @@ func ExampleChoose() {
 	// 200 RateLimit:
 }
 
+// Whoever is suspended is told so, and not to come back later.
+func ExampleChoose_blocked() {
+	limiter := slidegate.MustNew(atTheEpoch(), slidegate.PerMinute(1))
+	suspended := slidegate.Blocked()
+	plan := func(r *http.Request) *slidegate.Limiter {
+		if r.Header.Get("Customer") == "gone" {
+			return suspended
+		}
+		return nil
+	}
+	why := func(violated ...string) httpgate.Problem {
+		if len(violated) == 0 { // no limit refused
+			return httpgate.Problem{Type: "about:blank", Title: "The account is suspended", Status: http.StatusForbidden}
+		}
+		return httpgate.QuotaExceeded(violated...)
+	}
+	handler := httpgate.MustNew(limiter, httpgate.Choose(plan), httpgate.DenyAs(why)).Wrap(hello)
+	for _, customer := range []string{"here", "here", "gone"} {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, request("GET", "/", "203.0.113.7:4711", "Customer", customer))
+		fmt.Println(w.Code, w.Body)
+	}
+	// Output:
+	// 200 hello
+	// 429 {"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Request cannot be satisfied as assigned quota has been exceeded","status":429,"violated-policies":["1/1m"]}
+	// 403 {"type":"about:blank","title":"The account is suspended","status":403}
+}
+
 func ExampleOnDeny() {
 	sorry := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		d, _ := httpgate.FromContext(r.Context())

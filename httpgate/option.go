@@ -27,8 +27,8 @@ func (g *Gate) reject(format string, args ...any) {
 
 // Cost makes f say how many units a request spends; the default is 1. 0 is free, and a cost that can
 // never fit is refused. So is a negative one, of which the [Logger] is told once: mind that r.ContentLength
-// is -1 where a request does not say how long it is. All limits of a decision, those that [And] adds too, are charged
-// the same cost.
+// is -1 where a request does not say how long it is. All limits are charged the same cost, those too that
+// [And] adds, which says what to do where units differ.
 func Cost(f func(*http.Request) int64) Option {
 	return func(g *Gate) {
 		if f == nil {
@@ -55,6 +55,9 @@ func Skip(f func(*http.Request) bool) Option {
 // gate's own. By default it is always the gate's own. [slidegate.Unlimited] and [slidegate.Blocked]
 // may be chosen. Plans share their history where limits have the same name, so name them. Make each
 // plan once: the gate remembers the first 4,096 limiters it meets, with what it sends for them.
+//
+// What Blocked refuses is a refusal like any other, a 429, but names no limit and no time to retry.
+// [DenyAs] says what it is instead, as in the example.
 func Choose(f func(*http.Request) *slidegate.Limiter) Option {
 	return func(g *Gate) {
 		if f == nil {
@@ -68,7 +71,8 @@ func Choose(f func(*http.Request) *slidegate.Limiter) Option {
 // OnDeny answers refused requests; the default is status 429 with a problem+json body that names the
 // limits that refused, or a line of plain text to clients that do not accept JSON. The fields and
 // Cache-Control: no-store are set when h runs, and the decision is in the request's context: see
-// [FromContext]. If h names no status, it is 429.
+// [FromContext]. Its Len is 0 where no limit was asked: then [ErrorFromContext] is a
+// [*slidegate.CostError], or nil where the limiter is [slidegate.Blocked]. If h names no status, it is 429.
 func OnDeny(h http.Handler) Option {
 	return func(g *Gate) {
 		if h == nil {
@@ -91,7 +95,8 @@ func DenyWith(status int, body any) Option {
 // DenyAs makes f say which problem a refusal is, with the names of the limits that refused; the
 // default is [QuotaExceeded]. [ReducedCapacity] and [AbnormalUsage] are the other types of the draft.
 // The status is the problem's, unless [DenyWith] comes after it. f is called once for each set of
-// limits.
+// limits. It gets no name where no limit refused: the limiter is [slidegate.Blocked], or the cost is
+// below zero.
 func DenyAs(f func(violated ...string) Problem) Option {
 	return func(g *Gate) {
 		if f == nil {

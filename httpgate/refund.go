@@ -7,11 +7,12 @@ import (
 )
 
 // RefundIf gives a request's charge back if f says so of the status it was answered with; by default
-// every admitted request stays charged. So only failed logins count with
+// every admitted request stays charged. f says what is not to count:
 //
-//	httpgate.RefundIf(func(status int) bool { return status < 400 })
+//	httpgate.RefundIf(func(status int) bool { return status < 400 })  // only failures count
+//	httpgate.RefundIf(func(status int) bool { return status >= 400 }) // only successes count
 //
-// and only successes with its opposite. A request is charged before the handler runs, so no more run
+// A request is charged before the handler runs, so no more run
 // at a time than the limits allow; what is given back is its own charge, once, at the time it was
 // recorded. The fields of the answer are those of before.
 //

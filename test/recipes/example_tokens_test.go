@@ -24,14 +24,15 @@ func Example_tokens() {
 	tokens := httpgate.MustNew(slidegate.MustNew(store, perMinute, perDay),
 		httpgate.ByClaim("tenant", tenant), httpgate.Cost(estimate), httpgate.Settling())
 	requests := httpgate.MustNew(slidegate.MustNew(store, slidegate.PerMinute(60).Named("requests")),
-		httpgate.ByClaim("tenant", tenant))
+		httpgate.ByClaim("tenant", tenant),
+		httpgate.RefundIf(func(status int) bool { return status == http.StatusTooManyRequests })) // by tokens
 	model := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		httpgate.Settle(r.Context(), answer(w, r)) // as many as it took
 	})
 	handler := requests.Wrap(tokens.Wrap(model))
 	ask(62, handler, "203.0.113.7", "POST /chat tokens=100", "Tenant: acme")
-	ask(12, handler, "203.0.113.7", "POST /chat tokens=900", "Tenant: corp")
+	ask(90, handler, "203.0.113.7", "POST /chat tokens=900", "Tenant: corp")
 	// Output:
 	// 60 × 200; 2 × 429 requests, again in 60 s
-	// 10 × 200; 2 × 429 tokens, again in 60 s
+	// 10 × 200; 80 × 429 tokens, again in 60 s
 }
