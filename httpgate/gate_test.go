@@ -668,6 +668,35 @@ func TestConcurrentRequests(t *testing.T) {
 	}
 }
 
+// TestOnDenyCanTellWhyNoLimitRefused: a plan that is Blocked from a cost that can never fit, and both from a limit.
+func TestOnDenyCanTellWhyNoLimitRefused(t *testing.T) {
+	store, cost, blocked := atTheEpoch(), int64(1), false
+	why := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		d, _ := httpgate.FromContext(r.Context())
+		var never *slidegate.CostError
+		fmt.Fprint(w, d.Len(), " ", errors.As(httpgate.ErrorFromContext(r.Context()), &never))
+	})
+	choose := httpgate.Choose(func(*http.Request) *slidegate.Limiter {
+		if blocked {
+			return slidegate.Blocked()
+		}
+		return nil
+	})
+	also := httpgate.And(slidegate.MustNew(store, slidegate.PerHour(1).Named("everybody")), httpgate.ByEverybody())
+	for n, options := range [][]httpgate.Option{{}, {also}} {
+		options = append(options, choose, httpgate.OnDeny(why), httpgate.Cost(func(*http.Request) int64 { return cost }))
+		s := (&site{t: t}).behind(slidegate.MustNew(store, slidegate.PerHour(1)), options...)
+		s.get("")
+		expect(t, "by its limits", s.want(429, "").Body.String(), fmt.Sprint(n+1, " false"))
+		for cost = range map[int64]bool{-1: true, 2: true} {
+			expect(t, "the cost", s.want(429, "").Body.String(), "0 true")
+		}
+		cost, blocked = 1, true
+		expect(t, "blocked", s.want(429, "").Body.String(), "0 false")
+		blocked = false
+	}
+}
+
 // TestChosenPlans: unlimited and blocked ones too, and history goes along with a name.
 func TestChosenPlans(t *testing.T) {
 	clock := gatetest.NewClock(time.Unix(0, 0))
