@@ -17,9 +17,9 @@ import (
 
 // A Transport is an http.RoundTripper that keeps to the limits which servers announce: it reads the
 // RateLimit fields of their answers ([ParseRateLimit]) and Retry-After, holds requests back until
-// there is room for them, and sends a refused request again when it may. Whatever it sends and returns
-// is otherwise untouched: bodies stream, trailers and upgrades work, and the caller's request is not
-// modified.
+// there is room for them, and sends a request again that was refused with a 429 ([Retries]). A 403 with
+// Retry-After holds back what follows, and is itself returned. Whatever it sends and returns is otherwise
+// untouched: bodies stream, trailers and upgrades work, and the caller's request is not modified.
 //
 // What it knows it knows of a host (scheme, name and port; see [BudgetBy]). The first request to a
 // host goes alone, and the others wait for its answer, for a second at most. From then on as many
@@ -190,7 +190,7 @@ func (t *Transport) send(h *host, p pass, r *http.Request) (resp *http.Response,
 		return resp, -1, err
 	}
 	o = t.judge(resp, room[:0])
-	if !o.refused {
+	if !o.again {
 		return resp, -1, nil
 	}
 	return resp, o.wait, nil
@@ -208,10 +208,11 @@ func (t *Transport) judge(resp *http.Response, room []Policy) (o outcome) {
 	wait, told := parseRetryAfter(resp.Header, now)
 	switch resp.StatusCode {
 	case http.StatusTooManyRequests:
-		o.refused = true
+		o.refused, o.again = true, true
 	case http.StatusServiceUnavailable:
 		o.refused = t.unavailable && told
-	case http.StatusForbidden: // how GitHub answers, too
+		o.again = o.refused
+	case http.StatusForbidden: // how GitHub answers, too; but time may not be all that the request lacks
 		o.refused = told
 	}
 	for _, p := range o.policies {

@@ -310,6 +310,7 @@ type outcome struct {
 	failed  bool // it may have
 	stale   bool // from a cache: the server was not asked
 	refused bool
+	again   bool          // it may be sent once more after that
 	wait    time.Duration // of a refusal, -1 where it does not say
 }
 

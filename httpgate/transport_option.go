@@ -27,7 +27,8 @@ func MaxWait(d time.Duration) TransportOption {
 
 // Retries is how many times a request that was refused is sent again, 0 to 100; the default is 3. It
 // is sent again only if the answer, a 429, says when, that is within [MaxWait], and the request has no
-// body or a GetBody.
+// body or a GetBody. Any other answer is returned, a 403 with Retry-After included, save as
+// [RetryUnavailable] says.
 func Retries(n int) TransportOption {
 	return func(t *Transport) error {
 		if n < 0 || n > 100 {

@@ -152,7 +152,7 @@ func TestTransportObeys(t *testing.T) {
 				}
 				// Another host is not concerned, nor is another port.
 				for _, url := range []string{"http://b.test/", "http://a.test:81/", "https://a.test/"} {
-					if _, err := plainly(t, httpgate.MustNewTransport(next), url); err != nil || time.Since(begin) != 0 {
+					if _, err := plainly(t, rt, url); err != nil || time.Since(begin) != 0 {
 						t.Errorf("%s: %v after %s", url, err, time.Since(begin))
 					}
 				}
@@ -191,7 +191,10 @@ func TestTransportSendsAgain(t *testing.T) {
 		"not past a deadline":   {answers: []scripted{refused}, deadline: 3 * time.Second, status: 429, sent: 2},
 		"not without a time":    {answers: []scripted{{status: 429}, fine}, status: 429, sent: 1},
 		"by the fields":         {answers: []scripted{{status: 429, fields: []string{"RateLimit", `"a";r=0;t=2`}}, fine}, status: 200, sent: 2},
-		"no 503":                {answers: []scripted{{status: 503, fields: []string{"Retry-After", "2"}}, fine}, status: 503, sent: 1},
+		"no 403":                {answers: []scripted{{status: 403, fields: []string{"Retry-After", "2"}}, fine}, status: 403, sent: 1},
+		"no 403 by option": {answers: []scripted{{status: 403, fields: []string{"Retry-After", "2"}}, fine},
+			options: []httpgate.TransportOption{httpgate.RetryUnavailable()}, status: 403, sent: 1},
+		"no 503": {answers: []scripted{{status: 503, fields: []string{"Retry-After", "2"}}, fine}, status: 503, sent: 1},
 		"a 503 by option": {answers: []scripted{{status: 503, fields: []string{"Retry-After", "2"}}, fine},
 			options: []httpgate.TransportOption{httpgate.RetryUnavailable()}, status: 200, sent: 2},
 	} {
