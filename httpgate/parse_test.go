@@ -9,35 +9,19 @@ import (
 	"time"
 )
 
-// TestParseVectors: every vector that a client has to read, and what our writers write, is read as it was
-// meant.
-func TestParseVectors(t *testing.T) {
-	areas := map[string]func(t *testing.T, v vector){
-		"parse.RateLimit": parseRateLimitVector,
-		"express.draft-8": parseExpress,
-		"retry_after":     parseRetryAfterVector,
-		"sf.string":       readBack,
-		"sf.bytes":        readBack,
-		"sf.integer":      readBack,
-		"sf.key":          readBackKey,
-	}
-	var all []vector
-	if err := json.Unmarshal(vectorsJSON, &all); err != nil {
-		t.Fatal(err)
-	}
-	ran := map[string]int{}
-	for _, v := range all {
-		if check, ok := areas[v.Area]; ok {
-			ran[v.Area]++
-			t.Run(v.ID, func(t *testing.T) { check(t, v) })
-		}
-	}
-	for area := range areas {
-		if ran[area] == 0 {
-			t.Errorf("area %s has no vector", area)
-		}
-	}
+// parseAreas are the vectors that a client has to read, and what our writers write.
+var parseAreas = map[string]func(t *testing.T, v vector){
+	"parse.RateLimit": parseRateLimitVector,
+	"express.draft-8": parseExpress,
+	"retry_after":     parseRetryAfterVector,
+	"sf.string":       readBack,
+	"sf.bytes":        readBack,
+	"sf.integer":      readBack,
+	"sf.key":          readBackKey,
 }
+
+// TestParseVectors: each is read as it was meant.
+func TestParseVectors(t *testing.T) { runVectors(t, parseAreas) }
 
 func parseRateLimitVector(t *testing.T, v vector) {
 	var in struct{ Lines []string }

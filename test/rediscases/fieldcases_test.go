@@ -60,7 +60,7 @@ var fieldCases = map[string]func(*testing.T, *redistest.Server){
 // notHere are the cases that are not run, and why.
 var notHere = map[string]string{
 	"HOT-03": "there is no memory of refusals in the process yet: every request asks Redis, as the case allows",
-	"BAN-04": "a key cannot be blocked by a call: choose the limiter Blocked for it instead; a ban of httpgate.Ban ends by itself",
+	"BAN-04": "whoever is blocked for good asks no store: TestFieldCases of the module test runs it",
 }
 
 // aboutRedis tells whether a case is to hold on Redis: by the surface it names first, or by what it says.
