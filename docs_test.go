@@ -211,6 +211,39 @@ func TestNamedCodeExists(t *testing.T) {
 	}
 }
 
+var optionPattern = regexp.MustCompile(`(?m)^func ([A-Z]\w*)\(.*\) \w*Option\b`)
+
+// TestEveryOptionIsOnAPage: whatever can be chosen is told of where somebody looks who does not know its name.
+func TestEveryOptionIsOnAPage(t *testing.T) {
+	var text strings.Builder
+	for _, p := range pages(t) {
+		text.WriteString(p.whole)
+	}
+	words := map[string]bool{}
+	for _, word := range regexp.MustCompile(`\w+`).FindAllString(text.String(), -1) {
+		words[word] = true
+	}
+	sources, err := filepath.Glob("*/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	options := 0
+	for _, path := range sources {
+		source, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range optionPattern.FindAllStringSubmatch(string(source), -1) {
+			if options++; !words[name[1]] {
+				t.Errorf("%s: no page tells of %s", path, name[1])
+			}
+		}
+	}
+	if options < 90 {
+		t.Errorf("only %d options are read", options)
+	}
+}
+
 // TestPromisesHaveTests: no promise of a README stands without a test.
 func TestPromisesHaveTests(t *testing.T) {
 	for path, heading := range map[string]string{"README.md": "## What it promises", "README.zh-CN.md": "## 承诺"} {

@@ -51,6 +51,14 @@
 // An identity that nothing verifies, such as a header's value, can be made up for every request. With the
 // outer limit that buys nothing; what the outer gate admitted and the inner refused stays charged.
 //
+// # The other side
+//
+// [Transport] is for clients: it reads what a server says of its limits, in each of these formats and many
+// that others send, and holds requests back until there is room. [Outgoing] holds a program's own requests
+// to a limiter.
+//
+//	client := &http.Client{Transport: httpgate.MustNewTransport(nil)}
+//
 // # Misuse
 //
 // What a gate can see of its own misuse it tells its [Logger] once, with the address of a page in
