@@ -116,6 +116,24 @@ func ExampleWith() {
 	// resource_exhausted [calls] retry in 1m0s
 }
 
+func ExampleChoose() {
+	free := standing(slidegate.PerDay(1).Named("plan"))
+	plans := map[string]*slidegate.Limiter{"a": free, "b": slidegate.Unlimited()}
+	gate := connectgate.MustNew(free, connectgate.By(connectgate.Header("Tenant")),
+		connectgate.Choose(func(_ context.Context, c *connectgate.Call) *slidegate.Limiter { return plans[c.Header.Get("Tenant")] }))
+	server := listen(nil, &service{}, gate)
+	defer server.Close()
+
+	client := to(server.URL, unaryProcedure)
+	show(client, "Tenant", "a")
+	show(client, "Tenant", "a")
+	show(client, "Tenant", "b")
+	// Output:
+	// ok "plan";r=0;t=86400
+	// resource_exhausted [plan] retry in 24h0m0s
+	// ok
+}
+
 func ExampleCost() {
 	size := func(_ context.Context, c *connectgate.Call) int64 {
 		if m, ok := c.Message.(*wrapperspb.StringValue); ok {

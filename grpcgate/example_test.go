@@ -111,6 +111,26 @@ func ExampleWith() {
 	// ResourceExhausted, retry in 1m0s
 }
 
+func ExampleChoose() {
+	free := slidegate.MustNew(memstore.New(), slidegate.PerDay(1).Named("plan"))
+	plans := map[string]*slidegate.Limiter{"a": free, "b": slidegate.Unlimited()}
+	gate := grpcgate.MustNew(free, grpcgate.By(grpcgate.Metadata("tenant")),
+		grpcgate.Choose(func(_ context.Context, c *grpcgate.Call) *slidegate.Limiter {
+			return plans[field(c.Metadata, "tenant")]
+		}))
+	client, stop := start(gate.ServerOptions())
+	defer stop()
+
+	for _, tenant := range []string{"a", "a", "b", "b"} {
+		fmt.Println(tenant, call(sending(context.Background(), "tenant", tenant), client).code)
+	}
+	// Output:
+	// a OK
+	// a ResourceExhausted
+	// b OK
+	// b OK
+}
+
 func ExampleCost() {
 	size := func(_ context.Context, c *grpcgate.Call) int64 {
 		if r, ok := c.Message.(*testpb.SimpleRequest); ok {
