@@ -322,7 +322,8 @@ func until(at time.Time, h http.Header, now time.Time) time.Duration {
 	return min(max(at.Sub(now), 0), maxTold)
 }
 
-// date reads a point in time: an HTTP-date, the same with a zone that HTTP does not allow, or RFC 3339.
+// date reads a point in time: an HTTP-date, the same with a zone that HTTP does not allow, or RFC 3339. One that
+// names a minute alone, as Atlassian does, is the end of it.
 func date(value string) (time.Time, bool) {
 	if at, err := http.ParseTime(value); err == nil {
 		return at, true
@@ -332,7 +333,8 @@ func date(value string) (time.Time, bool) {
 			return at, true
 		}
 	}
-	return time.Time{}, false
+	at, err := time.Parse("2006-01-02T15:04Z07:00", value)
+	return at.Add(time.Minute), err == nil
 }
 
 // parseRetryAfter reads Retry-After (RFC 9110 section 10.2.3): seconds, however many digits they have, or a
