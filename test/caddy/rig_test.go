@@ -3,6 +3,7 @@ package caddy
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -258,6 +259,13 @@ func (s *server) try(path string, fields ...string) (*response, error) {
 	}
 	client := http.Client{Timeout: patience, Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}
 	got, err := client.Do(request)
+	// While a configuration takes the place of another, Caddy resets a connection that the old one had accepted and
+	// not read from: the request reached no handler.
+	for range 2 {
+		if errors.Is(err, syscall.ECONNRESET) {
+			got, err = client.Do(request)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
