@@ -22,6 +22,11 @@
 // gate reads up to 256 KiB of the body of a refused request, and has the connection closed if that is
 // not all of it, or if the body is chunked. After an admitted request that is the handler's affair.
 //
+// Fiber has requests whose path begins with no slash, such as GET x HTTP/1.1, pass by whatever stands in app.Use(gate)
+// and still finds the routes "/*" and "*" for them. Where there are such routes, put the gate, as
+// anything that guards them, into app.Use("*", gate): that sees every request. What is exempt or denied
+// goes by the path that Fiber routes by.
+//
 // # Who is asking
 //
 // Options of package httpgate take functions of an *http.Request. Behind this gate its Pattern is the

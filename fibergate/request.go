@@ -27,11 +27,7 @@ func view(ctx context.Context, c fiber.Ctx) *http.Request {
 		Pattern:    c.FullPath(),
 	}
 	r.Proto, r.ProtoMajor, r.ProtoMinor = protocol(fast.Header.Protocol())
-	var err error
-	if r.URL, err = url.ParseRequestURI(r.RequestURI); err != nil { // net/http would not have let it in
-		r.URL = &url.URL{Path: string(fast.URI().Path())}
-	}
-	if r.URL.Host != "" {
+	if r.URL = urlOf(r.RequestURI, fast.URI()); r.URL.Host != "" {
 		r.Host = r.URL.Host
 	}
 	switch n := fast.Header.ContentLength(); {
@@ -47,6 +43,22 @@ func view(ctx context.Context, c fiber.Ctx) *http.Request {
 		r.Body = io.NopCloser(bytes.NewReader(fast.Body()))
 	}
 	return r.WithContext(ctx)
+}
+
+// urlOf is the URL of a request as net/http has it, as long as that has the path by which Fiber routes. Fiber lets
+// in what net/http does not, cuts off a fragment, and knows no scheme without two slashes behind it; then it is Fiber's
+// path, or a spelling would be exempt, or not denied, that Fiber takes for another.
+func urlOf(uri string, fast *fasthttp.URI) *url.URL {
+	path := string(fast.PathOriginal())
+	u, err := url.ParseRequestURI(uri)
+	if err == nil && u.EscapedPath() == path {
+		return u
+	}
+	u = &url.URL{Path: path, RawPath: path, RawQuery: string(fast.QueryString())}
+	if decoded, err := url.PathUnescape(path); err == nil {
+		u.Path = decoded
+	}
+	return u
 }
 
 func protocol(b []byte) (name string, major, minor int) {
