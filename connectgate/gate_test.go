@@ -711,8 +711,11 @@ func (h hanging) Peek(ctx context.Context, key string, cost int64) (slidegate.An
 func (hanging) Refund(context.Context, string, slidegate.Answer, int64) error { return nil }
 func (hanging) Reset(context.Context, string) error                           { return nil }
 
-// TestDeadlineAtTheStore: a call whose time is up while the store is asked ends as any such call.
+// TestDeadlineAtTheStore: a call whose time is up while the store is asked ends as any such call, and does
+// not pass, however the gate fails: the deadline is the client's to choose.
 func TestDeadlineAtTheStore(t *testing.T) {
+	var served atomic.Int64
+	svc := &service{fails: func(context.Context) error { served.Add(1); return nil }}
 	hurried := connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {
 		return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
 			ctx, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
@@ -720,8 +723,11 @@ func TestDeadlineAtTheStore(t *testing.T) {
 			return next(ctx, req)
 		}
 	})
-	gate := connectgate.MustNew(slidegate.MustNew(hanging{make(chan struct{}, 1)}, slidegate.PerMinute(1)), connectgate.FailClosed())
-	want(t, "code", call(within(t), to(serve(t, &service{}, hurried, gate), unaryProcedure)).code, connect.CodeDeadlineExceeded)
+	for _, fails := range []connectgate.Option{connectgate.With(httpgate.FailOpen()), connectgate.FailClosed()} {
+		gate := connectgate.MustNew(slidegate.MustNew(hanging{make(chan struct{}, 1)}, slidegate.PerMinute(1)), fails)
+		want(t, "code", call(within(t), to(serve(t, svc, hurried, gate), unaryProcedure)).code, connect.CodeDeadlineExceeded)
+	}
+	want(t, "calls served", served.Load(), int64(0))
 }
 
 // TestPlans: Choose, Skip and Exempt see the call.

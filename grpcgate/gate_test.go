@@ -842,16 +842,22 @@ func TestPanics(t *testing.T) {
 	want(t, "codes", codesOf(within(t), client, 2), []codes.Code{codes.Internal, refused})
 }
 
-// TestDeadlineAtTheStore: a call whose time is up while the store is asked ends as any such call.
+// TestDeadlineAtTheStore: a call whose time is up while the store is asked ends as any such call, and does
+// not pass, however the gate fails: the deadline is the client's to choose.
 func TestDeadlineAtTheStore(t *testing.T) {
+	var served atomic.Int64
+	svc := counting(&served)
 	hurried := func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 		ctx, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
 		defer cancel()
 		return handler(ctx, req)
 	}
-	gate := grpcgate.MustNew(slidegate.MustNew(hanging{make(chan struct{}, 1)}, slidegate.PerMinute(1)), grpcgate.FailClosed())
-	client := dial(t, serve(t, &service{}, grpc.ChainUnaryInterceptor(hurried, gate.Unary)))
-	want(t, "code", call(within(t), client).code, codes.DeadlineExceeded)
+	for _, fails := range []grpcgate.Option{grpcgate.With(httpgate.FailOpen()), grpcgate.FailClosed()} {
+		gate := grpcgate.MustNew(slidegate.MustNew(hanging{make(chan struct{}, 1)}, slidegate.PerMinute(1)), fails)
+		client := dial(t, serve(t, svc, grpc.ChainUnaryInterceptor(hurried, gate.Unary)))
+		want(t, "code", call(within(t), client).code, codes.DeadlineExceeded)
+	}
+	want(t, "calls served", served.Load(), int64(0))
 }
 
 // TestPlans: Choose and Skip see the call.

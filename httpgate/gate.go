@@ -367,17 +367,25 @@ func (g *Gate) refuse(w http.ResponseWriter, r *http.Request, refused uint8, pla
 	g.refusal(plate, refused).ServeHTTP(w, r)
 }
 
-// undecided fails open or closed. Whoever cannot be told apart would be unlimited if that failed
-// open, so it never does.
+// undecided fails open or closed.
 func (g *Gate) undecided(w http.ResponseWriter, r *http.Request, p passage, next http.Handler) {
 	switch {
 	case g.closed != nil:
 		g.closed.ServeHTTP(w, r.WithContext(&p))
 	case uncountable(p.err):
 		noAddress.ServeHTTP(w, r)
+	case !g.failsOpen(&p):
+		Unavailable().ServeHTTP(w, r) // to nobody, most likely
 	default:
 		next.ServeHTTP(w, r)
 	}
+}
+
+// failsOpen tells whether a request passes that could not be decided. Whoever cannot be told apart would
+// be unlimited if that failed open, and so would whoever hangs up, or sets a deadline, before the store
+// can answer: neither ever does.
+func (g *Gate) failsOpen(p *passage) bool {
+	return g.closed == nil && !uncountable(p.err) && p.Context.Err() == nil
 }
 
 // uncountable tells of an error that is no failure of a store: the request has no address, or the limits that

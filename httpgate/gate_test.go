@@ -419,7 +419,8 @@ func TestCostThatNeverFits(t *testing.T) {
 	}
 }
 
-// TestGoneClientIsNoEvidence: a cancelled request is no store failure, and logs nothing.
+// TestGoneClientIsNoEvidence: a cancelled request is no store failure, and logs nothing. It does not pass
+// either, or whoever hangs up in time would have its requests run uncounted.
 func TestGoneClientIsNoEvidence(t *testing.T) {
 	var log strings.Builder
 	canceled := 0
@@ -432,9 +433,19 @@ func TestGoneClientIsNoEvidence(t *testing.T) {
 		}))
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	s.do(request("GET", "/", "").WithContext(ctx))
+	w := s.do(request("GET", "/", "").WithContext(ctx))
 	if canceled != 1 || log.Len() != 0 {
 		t.Errorf("%d cancelled events, log %q", canceled, log.String())
+	}
+	if s.runs.Load() != 0 || w.Code != 503 || w.Header().Get("RateLimit") != "" {
+		t.Errorf("the handler ran %d times, status %d, fields %v", s.runs.Load(), w.Code, w.Header())
+	}
+	if o := httpgate.MustNew(slidegate.MustNew(store, slidegate.PerMinute(5))).Decide(request("GET", "/", "").WithContext(ctx)); o.Admitted {
+		t.Error("Decide admits who has gone")
+	}
+	shadow := (&site{t: t}).behind(slidegate.MustNew(store, slidegate.PerMinute(5)), httpgate.Shadow())
+	if shadow.do(request("GET", "/", "").WithContext(ctx)); shadow.runs.Load() != 1 {
+		t.Error("a shadow gate keeps somebody out")
 	}
 }
 

@@ -111,7 +111,9 @@ func DenyAs(f func(violated ...string) Problem) Option {
 }
 
 // FailOpen lets requests pass that could not be decided; it is the default. They carry no fields. To
-// say so keeps the gate from warning of the first one.
+// say so keeps the gate from warning of the first one. A request whose context ended before the store had
+// answered, such as that of a client that hung up, does not pass, or it would never be counted: its
+// answer, if anybody still waits for it, is that of [FailClosed].
 func FailOpen() Option { return func(g *Gate) { g.closed, g.open = nil, true } }
 
 // FailClosed refuses requests that could not be decided, with status 503 and no fields; the default

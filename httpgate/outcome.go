@@ -58,7 +58,7 @@ func (g *Gate) Decide(r *http.Request) Outcome {
 		o.Admitted = true
 		g.inShadow(p)
 	case !p.decided:
-		o.Admitted = g.closed == nil && !uncountable(p.err)
+		o.Admitted = g.failsOpen(p)
 	default:
 		o.Header = http.Header{}
 		g.speak(o.Header, p, plate, p.values[:])
