@@ -82,7 +82,7 @@ func (r rule) before(other rule) int {
 
 // describes tells whether a rule is of a request, networks aside. Exempt takes one spelling of a path and
 // Deny takes all, so that neither can be talked into something by another one.
-func (r rule) describes(req *http.Request) bool {
+func (r rule) describes(req *asked) bool {
 	switch {
 	case r.method != "" && r.method != methodAsGet(req.Method):
 		return false
@@ -91,7 +91,21 @@ func (r rule) describes(req *http.Request) bool {
 	case r.verdict == exempt:
 		return req.URL.Path == r.path && req.URL.RawPath == ""
 	}
-	return strings.EqualFold(path.Clean("/"+req.URL.Path), path.Clean(r.path))
+	return strings.EqualFold(req.cleaned(), path.Clean(r.path))
+}
+
+// An asked is a request that rules are looked up for. Its path is cleaned once, however many rules
+// there are: how long that takes is the client's to choose.
+type asked struct {
+	*http.Request
+	clean string
+}
+
+func (r *asked) cleaned() string {
+	if r.clean == "" {
+		r.clean = path.Clean("/" + r.URL.Path)
+	}
+	return r.clean
 }
 
 // rules are the entries of a gate's lists, by network. Those of no network are under the zero Prefix.
@@ -101,9 +115,10 @@ type rules struct {
 }
 
 // verdict returns what becomes of a request.
-func (l *rules) verdict(r *http.Request, addresses *Addresses) verdict {
+func (l *rules) verdict(req *http.Request, addresses *Addresses) verdict {
+	r := &asked{Request: req}
 	if len(l.lengths) > 0 {
-		addr, _ := addresses.Find(r)
+		addr, _ := addresses.Find(req)
 		addr = addresses.unwrap(addr)
 		for _, bits := range l.lengths {
 			network, err := addr.Prefix(bits)
@@ -118,7 +133,7 @@ func (l *rules) verdict(r *http.Request, addresses *Addresses) verdict {
 	return first(l.of[netip.Prefix{}], r)
 }
 
-func first(rules []rule, r *http.Request) verdict {
+func first(rules []rule, r *asked) verdict {
 	for _, rule := range rules {
 		if rule.describes(r) {
 			return rule.verdict

@@ -180,3 +180,21 @@ func TestListsCostNoAllocation(t *testing.T) {
 		t.Errorf("%v allocations for an exempt request, want none", n)
 	}
 }
+
+// TestLongPathsAreCheap: of a path that a client has made long and unclean, every rule of a Deny list has the same
+// clean one.
+func TestLongPathsAreCheap(t *testing.T) {
+	var entries []string
+	for i := range 100 {
+		entries = append(entries, fmt.Sprintf("/admin/%d", i))
+	}
+	s := newSite(t, limits(slidegate.PerMinute(1_000_000)), httpgate.Deny(entries...))
+	r := request("GET", "/", "")
+	r.URL.Path = strings.Repeat("/./a", 250_000)
+	if n := testing.AllocsPerRun(3, func() { s.do(r) }); n >= float64(len(entries)) {
+		t.Errorf("%.0f allocations for %d rules", n, len(entries))
+	}
+	if r.URL.Path = strings.Repeat("/.", 1000) + "/ADMIN//99/"; s.do(r).Code != 403 {
+		t.Error("a long spelling is not denied")
+	}
+}
