@@ -49,6 +49,7 @@ type account struct {
 
 	mu     sync.Mutex
 	rises  []slidegate.Decision // what was charged on top, oldest first
+	risen  int64                // the units that they hold
 	closed bool                 // all is given back for good
 }
 
@@ -63,13 +64,7 @@ func (a *account) Value(key any) any {
 }
 
 // held returns the units that are charged.
-func (a *account) held() int64 {
-	n := a.decision.Held()
-	for i := range a.rises {
-		n += a.rises[i].Held()
-	}
-	return n
-}
+func (a *account) held() int64 { return a.decision.Held() + a.risen }
 
 func (a *account) settle(ctx context.Context, cost int64) (unpaid int64, err error) {
 	a.mu.Lock() // of one request: nobody else waits
@@ -101,6 +96,7 @@ func (a *account) charge(ctx context.Context, more int64) (unpaid int64, err err
 	}
 	if d.Charged() {
 		a.rises = append(a.rises, d)
+		a.risen += d.Held()
 	}
 	return more - d.Held(), nil
 }
@@ -110,7 +106,7 @@ func (a *account) giveBack(ctx context.Context, n int64) (err error) {
 	for n > 0 && len(a.rises) > 0 {
 		last := &a.rises[len(a.rises)-1]
 		part := min(n, last.Held())
-		n -= part
+		n, a.risen = n-part, a.risen-part
 		err = errors.Join(err, a.limiter.RefundN(ctx, last, part))
 		if !last.Charged() {
 			a.rises = a.rises[:len(a.rises)-1]

@@ -279,3 +279,27 @@ func ExampleSettling() {
 	// 200 RateLimit: "1000/1m";r=380;t=60
 	// 760 left
 }
+
+// TestSettlingOftenIsCheap: who settles at every token of a long answer pays for each the same.
+func TestSettlingOftenIsCheap(t *testing.T) {
+	const rises = 60_000
+	limiter := slidegate.MustNew(memstore.New(), slidegate.PerHour(2*rises))
+	g := httpgate.MustNew(limiter, httpgate.Settling())
+	g.Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		begin := time.Now()
+		for n := range int64(rises) {
+			if unpaid, err := httpgate.Settle(r.Context(), n); unpaid != 0 || err != nil {
+				t.Fatal(unpaid, err)
+			}
+		}
+		if took := time.Since(begin); took > 5*time.Second {
+			t.Errorf("%d times took %s", rises, took)
+		}
+		if unpaid, err := httpgate.Settle(r.Context(), 7); unpaid != 0 || err != nil {
+			t.Fatal(unpaid, err)
+		}
+	})).ServeHTTP(httptest.NewRecorder(), request("GET", "/", ""))
+	if d, err := limiter.Peek(t.Context(), "ip:192.0.2.1"); err != nil || d.Remaining() != 2*rises-7 {
+		t.Errorf("%v, %v", d, err)
+	}
+}
