@@ -252,7 +252,10 @@ func repeated(r *http.Request) (*http.Request, bool) {
 // discarded is how much of a refusal's body is read so that its connection can be used again.
 const discarded = 16 << 10
 
+// discard is done with a refusal. A body that does not end in time costs the connection.
 func discard(resp *http.Response) {
+	late := time.AfterFunc(patience, func() { _ = resp.Body.Close() })
+	defer late.Stop()
 	_, _ = io.CopyN(io.Discard, resp.Body, discarded) // a broken body is no concern: the connection goes
 	_ = resp.Body.Close()
 }

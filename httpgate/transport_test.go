@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -404,4 +405,27 @@ func TestTransportPace(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestRefusalThatNeverEnds: a server that does not end the body of a refusal keeps nobody from asking again.
+func TestRefusalThatNeverEnds(t *testing.T) {
+	var asked atomic.Int64
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked.Add(1) > 1 {
+			return
+		}
+		w.Header().Set("Retry-After", "1")
+		w.WriteHeader(http.StatusTooManyRequests)
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done() // that is when the connection is gone
+	}))
+	defer srv.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	r, _ := http.NewRequestWithContext(ctx, "GET", srv.URL, nil)
+	resp, err := httpgate.MustNewTransport(srv.Client().Transport).RoundTrip(r)
+	if err != nil || resp.StatusCode != http.StatusOK || asked.Load() != 2 {
+		t.Fatalf("%v, %v, asked %d times", resp, err, asked.Load())
+	}
+	_ = resp.Body.Close()
 }
