@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -118,8 +119,9 @@ func (c *Client) unsent(ctx context.Context, err error) error {
 
 // Patience keeps calls back for as long as a server asked for in the RetryInfo of its last
 // RESOURCE_EXHAUSTED or UNAVAILABLE, for each target and method: one refusal is enough. Calls wait, or
-// are refused at once if that would be after their deadline. The zero Patience is ready for use,
-// by several connections too. It must not be copied, nor modified while it is used.
+// are refused at once if that would be after their deadline. A server's word keeps them back for a day
+// at most. The zero Patience is ready for use, by several connections too. It must not be copied, nor
+// modified while it is used.
 type Patience struct {
 	// Refuse refuses at once what would have to wait.
 	Refuse bool
@@ -129,6 +131,9 @@ type Patience struct {
 }
 
 type called struct{ target, method string }
+
+// longestHold is the longest time that a server's word is taken for.
+const longestHold = 24 * time.Hour
 
 // DialOptions puts the patience before a connection's unary calls and streams.
 func (p *Patience) DialOptions() []grpc.DialOption {
@@ -189,7 +194,9 @@ func (p *Patience) learn(to called, err error) {
 			if p.until == nil {
 				p.until = map[called]time.Time{}
 			}
-			p.until[to] = time.Now().Add(info.GetRetryDelay().AsDuration())
+			now := time.Now()
+			p.until[to] = now.Add(min(info.GetRetryDelay().AsDuration(), longestHold))
+			maps.DeleteFunc(p.until, func(_ called, at time.Time) bool { return !at.After(now) })
 			return
 		}
 	}

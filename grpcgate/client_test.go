@@ -3,11 +3,14 @@ package grpcgate_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	testpb "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/status"
@@ -219,4 +222,34 @@ func TestPatienceRefuses(t *testing.T) {
 			want(t, "decisions of the server", decided.Load(), int64(3))
 		})
 	}
+}
+
+// TestPatienceHasAnEnd: a server's word holds for a day at most, and is forgotten when its time has come.
+func TestPatienceHasAnEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &grpcgate.Patience{Refuse: true}
+		refuse := func(method string, delay time.Duration) error {
+			conn := connect("passthrough:///a.test") // sends nothing: the answer is made here
+			defer conn.Close()
+			return p.Unary(t.Context(), method, nil, nil, conn, func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error {
+				st, err := status.New(refused, "not now").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(delay)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return st.Err()
+			})
+		}
+		var local *grpcgate.RefusedError
+		refuse("/a/b", 250*365*24*time.Hour)
+		if err := refuse("/a/b", 0); !errors.As(err, &local) || local.Wait != 24*time.Hour {
+			t.Errorf("refused with %v", err)
+		}
+		refuse("/a/never", -time.Hour)
+		want(t, "remembered", p.Remembered(), 1)
+		for i := range 100 {
+			refuse(fmt.Sprint("/a/", i), time.Second)
+			<-time.After(time.Minute)
+		}
+		want(t, "remembered", p.Remembered(), 2)
+	})
 }
