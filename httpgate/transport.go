@@ -291,11 +291,11 @@ type hostKey struct{ scheme, host string }
 func (t *Transport) hostKey(r *http.Request) hostKey {
 	if t.key != nil {
 		if key := t.key(r); key != "" {
-			return hostKey{host: key}
+			return hostKey{host: bounded(key)}
 		}
 	}
 	scheme, name := origin(r)
-	return hostKey{scheme, name}
+	return hostKey{scheme, bounded(name)} // a redirect may name any
 }
 
 // origin returns the scheme and host of a request, the same for the same server however it is written.

@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -372,12 +373,13 @@ func (h *host) hear(p pass, o *outcome, now time.Duration) {
 // name twice, as gates in a row may send, each has its own. Of a host that announces more policies
 // than are kept, those stay that were heard of last; it is -1 where this answer alone has more.
 func (h *host) find(p *Policy, spoken uint32) int {
+	name, partition := bounded(p.Name), bounded(p.Partition) // the server chooses how long they are
 	for i, b := range h.budgets {
-		if spoken&(1<<i) == 0 && b.name == p.Name && (b.partition == p.Partition || b.presumed) {
+		if spoken&(1<<i) == 0 && b.name == name && (b.partition == partition || b.presumed) {
 			return i
 		}
 	}
-	b := &budget{name: p.Name, partition: p.Partition}
+	b := &budget{name: strings.Clone(name), partition: strings.Clone(partition)} // not the whole field
 	if len(h.budgets) < maxBudgets {
 		h.budgets = append(h.budgets, b)
 		return len(h.budgets) - 1

@@ -655,6 +655,35 @@ func TestTransportDeadlineAndTurnAtOnce(t *testing.T) {
 	})
 }
 
+// TestTransportMemory: neither servers that name policies at length, and each time others, nor what a redirect may
+// call a host take more than a little memory.
+func TestTransportMemory(t *testing.T) {
+	asked := 0
+	rt := httpgate.MustNewTransport(roundTripper(func(r *http.Request) (*http.Response, error) {
+		asked++
+		field := fmt.Sprintf(`"%d%s";r=1000000;t=1`, asked, strings.Repeat("x", 30_000))
+		return &http.Response{StatusCode: 200, Header: http.Header{"Ratelimit": {field}}, Body: http.NoBody, Request: r}, nil
+	}), httpgate.MaxHosts(100))
+	held := func() int64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before := held()
+	for range 16 {
+		for host := range 100 {
+			if status, err := plainly(t, rt, fmt.Sprintf("http://%s%d.test/", strings.Repeat("a", 50_000), host)); status != 200 {
+				t.Fatal(err)
+			}
+		}
+	}
+	if grown := held() - before; grown > 4<<20 {
+		t.Errorf("100 hosts take %d bytes", grown)
+	}
+	runtime.KeepAlive(rt)
+}
+
 // TestTransportMaxHosts: one host more than are remembered makes it forget one.
 func TestTransportMaxHosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
