@@ -54,11 +54,11 @@ func (a *account) finish(status int) {
 	if !a.gate.wantsBack(status) {
 		return
 	}
+	ctx, cancel := afterwards(a.Context)
+	defer cancel()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.closed = true
-	ctx, cancel := afterwards(a.Context)
-	defer cancel()
 	if err := a.giveBack(ctx, a.held()); err != nil {
 		a.gate.unsettled(a.decision.Key(), err)
 	}

@@ -28,8 +28,9 @@ var ErrNothingToSettle = errors.New("httpgate: nothing to settle: no gate with t
 // where ctx has ended, for the work was done; that takes a second at most. The fields of the answer
 // are those of before.
 //
-// The error is [ErrNothingToSettle], a [*slidegate.CostError] for a negative cost, or wraps
-// [slidegate.ErrUnavailable]; then it is not known what was charged, and nothing is tried again.
+// The error is [ErrNothingToSettle], a [*slidegate.CostError] for a negative cost, or that of a store which
+// could not be asked: it wraps [slidegate.ErrUnavailable], or is context.DeadlineExceeded after that second.
+// Then it is not known what was charged, and nothing is tried again.
 func Settle(ctx context.Context, cost int64) (unpaid int64, err error) {
 	a, _ := ctx.Value(accountKey{}).(*account)
 	if a == nil {
@@ -67,6 +68,8 @@ func (a *account) Value(key any) any {
 func (a *account) held() int64 { return a.decision.Held() + a.risen }
 
 func (a *account) settle(ctx context.Context, cost int64) (unpaid int64, err error) {
+	ctx, cancel := afterwards(ctx) // from here on, or those who settle together would wait a second each, in a row
+	defer cancel()
 	a.mu.Lock() // of one request: nobody else waits
 	defer a.mu.Unlock()
 	if a.closed {
@@ -75,8 +78,6 @@ func (a *account) settle(ctx context.Context, cost int64) (unpaid int64, err err
 	if !a.decision.Allowed || a.decision.Len() == 0 {
 		return 0, nil // refused in shadow mode, or not limited
 	}
-	ctx, cancel := afterwards(ctx)
-	defer cancel()
 	if held := a.held(); cost > held {
 		unpaid, err = a.charge(ctx, cost-held)
 	} else {
@@ -101,16 +102,22 @@ func (a *account) charge(ctx context.Context, more int64) (unpaid int64, err err
 	return more - d.Held(), nil
 }
 
-// giveBack gives back units, those that were charged last first.
-func (a *account) giveBack(ctx context.Context, n int64) (err error) {
+// giveBack gives back units, those that were charged last first. Of several failures, which are likely
+// one, it returns the first.
+func (a *account) giveBack(ctx context.Context, n int64) (first error) {
 	for n > 0 && len(a.rises) > 0 {
 		last := &a.rises[len(a.rises)-1]
 		part := min(n, last.Held())
 		n, a.risen = n-part, a.risen-part
-		err = errors.Join(err, a.limiter.RefundN(ctx, last, part))
+		if err := a.limiter.RefundN(ctx, last, part); first == nil {
+			first = err
+		}
 		if !last.Charged() {
 			a.rises = a.rises[:len(a.rises)-1]
 		}
 	}
-	return errors.Join(err, a.limiter.RefundN(ctx, &a.decision, n))
+	if err := a.limiter.RefundN(ctx, &a.decision, n); first == nil {
+		first = err
+	}
+	return first
 }

@@ -303,3 +303,65 @@ func TestSettlingOftenIsCheap(t *testing.T) {
 		t.Errorf("%v, %v", d, err)
 	}
 }
+
+// A stalling store answers first calls, and then nobody before they give up.
+type stalling struct{ slidegate.Store }
+
+type stallingPlan struct{ slidegate.Plan }
+
+func (s stalling) Bind(l []slidegate.Limit) (slidegate.Plan, error) {
+	p, err := s.Store.Bind(l)
+	return stallingPlan{p}, err
+}
+
+func (p stallingPlan) Take(ctx context.Context, key string, cost int64) (slidegate.Answer, error) {
+	if cost != 1 {
+		<-ctx.Done()
+		return slidegate.Answer{}, ctx.Err()
+	}
+	return p.Plan.Take(ctx, key, cost)
+}
+
+func (p stallingPlan) Refund(ctx context.Context, _ string, _ slidegate.Answer, _ int64) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// TestSettlingTogetherTakesASecond: where the store does not answer, many who settle one request, and the refund
+// behind them, do not wait one after another.
+func TestSettlingTogetherTakesASecond(t *testing.T) {
+	g := httpgate.MustNew(slidegate.MustNew(stalling{memstore.New()}, slidegate.PerMinute(100)), httpgate.Settling(),
+		httpgate.RefundIf(func(int) bool { return true }))
+	begin := time.Now()
+	g.Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() {
+				if _, err := httpgate.Settle(r.Context(), 10); err == nil {
+					t.Error("settled")
+				}
+			})
+		}
+		all.Wait()
+	})).ServeHTTP(httptest.NewRecorder(), request("GET", "/", ""))
+	if took := time.Since(begin); took > 4*time.Second {
+		t.Errorf("it took %s", took)
+	}
+}
+
+// TestManyFailuresAreOne: where a thousand receipts cannot be given back, since the store has failed, one error says so.
+func TestManyFailuresAreOne(t *testing.T) {
+	store := newFailing()
+	g := httpgate.MustNew(slidegate.MustNew(store, slidegate.PerMinute(10_000)), httpgate.Settling())
+	g.Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		for n := range int64(1000) {
+			if _, err := httpgate.Settle(r.Context(), n); err != nil {
+				t.Fatal(err)
+			}
+		}
+		store.down.Store(true)
+		if _, err := httpgate.Settle(r.Context(), 0); !errors.Is(err, slidegate.ErrUnavailable) || err.Error() != errGone.Error() {
+			t.Errorf("%.200v", err)
+		}
+	})).ServeHTTP(httptest.NewRecorder(), request("GET", "/", ""))
+}
