@@ -38,7 +38,8 @@ type Outcome struct {
 // asks which limiter is the request's plan, what it costs and who is asking, and then the limiter, and
 // tells the observers. The answer is the caller's, so no handler and no body that an option gave is
 // used; a gate that has one of [FailClosed], [FailClosedWith] and [FailWith] does not admit what could
-// not be decided. Call [Outcome.Done] when a request that was admitted has been served.
+// not be decided, and none admits what could not since the request's context had ended. Call [Outcome.Done]
+// when a request that was admitted has been served.
 func (g *Gate) Decide(r *http.Request) Outcome {
 	switch g.before(r) {
 	case exempt:
