@@ -80,18 +80,19 @@ func (g *Gate) plateOf(limiter *slidegate.Limiter) *plate {
 }
 
 // take asks the limiter, and those that And has added, about a request whose own key is found.
-func (g *Gate) take(r *http.Request, limiter *slidegate.Limiter, plate *plate, key string, reason Reason, cost int64) (slidegate.Decision, error) {
+func (g *Gate) take(r *http.Request, p *passage, plate *plate, key string, reason Reason, cost int64) (err error) {
 	switch {
 	case plate.err != nil:
-		return slidegate.Decision{}, plate.err
+		return plate.err
 	case plate.group == nil:
-		return limiter.TakeN(r.Context(), key, cost)
+		p.decision, err = p.limiter.TakeN(p.Context, key, cost)
+		return err
 	}
 	keys, err := g.keysOf(r, key, reason)
-	if err != nil {
-		return slidegate.Decision{}, err
+	if err == nil {
+		p.decision, err = plate.group.TakeN(p.Context, cost, keys[:1+len(g.also)]...)
 	}
-	return plate.group.TakeN(r.Context(), cost, keys[:1+len(g.also)]...)
+	return err
 }
 
 // takeUpTo charges more for a request that was admitted, as far as there is room.

@@ -76,7 +76,7 @@ func (g *Gate) takeUnlessBanned(r *http.Request, p *passage, plate *plate, key s
 		p.limiter, p.decision, p.banned = b.bans, banned, true
 		return b.plate, nil
 	}
-	p.decision, err = g.take(r, p.limiter, plate, key, reason, cost)
+	err = g.take(r, p, plate, key, reason, cost)
 	if err != nil || !refusesItsKey(&p.decision) {
 		return plate, err
 	}

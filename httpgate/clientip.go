@@ -153,31 +153,6 @@ func peerOf(remote string) (netip.Addr, Reason) {
 	return plain(addr), ReasonPeer
 }
 
-// ipv4Peer reads the most frequent form of a RemoteAddr, and only that: "203.0.113.7:51234". text is the
-// address as it is written there, which for IPv4 is the one way to write it.
-func ipv4Peer(remote string) (addr netip.Addr, text string, ok bool) {
-	var octets [4]byte
-	octet, digits, dots := 0, 0, 0
-	for i := 0; i < len(remote); i++ {
-		c := remote[i]
-		switch {
-		case c >= '0' && c <= '9' && (octet > 0 || digits == 0):
-			octet, digits = octet*10+int(c-'0'), digits+1
-			if octet > 255 {
-				return addr, "", false
-			}
-			octets[dots] = byte(octet)
-		case c == '.' && digits > 0 && dots < 3:
-			octet, digits, dots = 0, 0, dots+1
-		case c == ':' && digits > 0 && dots == 3:
-			return netip.AddrFrom4(octets), remote[:i], isPort(remote[i:])
-		default:
-			return addr, "", false
-		}
-	}
-	return addr, "", false
-}
-
 func plain(addr netip.Addr) netip.Addr { return addr.Unmap().WithZone("") }
 
 // walk finds the client in the lines of the header.

@@ -264,6 +264,23 @@ func ExampleObserve() {
 	// 429
 }
 
+func ExampleWithoutContext() {
+	limiter := slidegate.MustNew(atTheEpoch(), slidegate.PerMinute(100).Named("sustained"))
+	next := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, ok := httpgate.FromContext(r.Context())
+		fmt.Fprint(w, "a decision in the context: ", ok)
+	})
+	handler := httpgate.MustNew(limiter, httpgate.WithoutContext()).Wrap(next)
+
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	fmt.Println(w.Body)
+	fmt.Println(w.Header().Get("RateLimit"))
+	// Output:
+	// a decision in the context: false
+	// "sustained";r=99;t=60
+}
+
 func ExampleFromContext() {
 	limiter := slidegate.MustNew(atTheEpoch(), slidegate.PerMinute(5))
 	onlyFailures := httpgate.MustNew(limiter).Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

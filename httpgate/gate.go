@@ -22,6 +22,7 @@ type Gate struct {
 	skip      func(*http.Request) bool
 	choose    func(*http.Request) *slidegate.Limiter
 	addresses Addresses
+	peers     *peers
 
 	identity   identity // nil for the client's address
 	what       string   // the identity, for the log; empty where a request always has it
@@ -51,6 +52,7 @@ type Gate struct {
 
 	refundIf func(status int) bool
 	settles  bool
+	apart    bool // the decision stays out of the context
 	ban      *ban
 	shadow   bool
 
@@ -74,6 +76,7 @@ func New(limiter *slidegate.Limiter, options ...Option) (*Gate, error) {
 	}
 	g := &Gate{
 		limiter: limiter,
+		peers:   new(peers),
 		formats: 1 << Draft8,
 		forbid:  forbiddenAnswer,
 		problem: QuotaExceeded,
@@ -122,7 +125,7 @@ func (g *Gate) Wrap(next http.Handler) http.Handler {
 }
 
 // A passage is what the gate knows of one request. Of a request that somebody else gets to see, it is
-// the context, and one allocation with the texts of its fields.
+// the context.
 type passage struct {
 	context.Context
 	limiter  *slidegate.Limiter
@@ -130,12 +133,24 @@ type passage struct {
 	err      error // why it is not decided, or why it never fits
 
 	decided  bool
-	refused  uint8     // the limits that refused, a bit each
-	banned   bool      // it was a ban that refused
-	banBegan bool      // with this request
-	spoke    bool      // single is of a limit that fields speak of
-	single   standing  // of the limit that binds, this gate's or an outer one's
-	values   [2]string // of the fields, where they are not more
+	refused  uint8 // the limits that refused, a bit each
+	banned   bool  // it was a ban that refused
+	banBegan bool  // with this request
+	spoke    bool  // fields speak of the decision
+}
+
+// A carried passage is in one allocation with the request that carries it.
+type carried struct {
+	passage
+	request http.Request
+}
+
+// within returns r with a copy of the passage as its context.
+func (p *passage) within(r *http.Request) *http.Request {
+	c := new(carried)
+	c.passage = *p
+	c.request = *r.WithContext(&c.passage)
+	return &c.request
 }
 
 type contextKey struct{}
@@ -153,18 +168,24 @@ func passageOf(ctx context.Context) *passage {
 	return p
 }
 
-// inherit takes over what the gates around this one have said, and returns the passage of the nearest.
-func (p *passage) inherit() *passage {
-	outer := passageOf(p.Context)
-	if outer != nil && outer.spoke {
-		p.single, p.spoke = outer.single, true
+// single returns how the limit stands that binds among those that fields speak of, in p and the passages
+// around it; nil if there is none.
+func (p *passage) single() (binding *standing) {
+	for ; p != nil; p = passageOf(p.Context) {
+		if !p.spoke {
+			continue
+		}
+		if s := standingOf(p.decision.Binding()); binding == nil || !binding.binds(s) {
+			binding = &s
+		}
 	}
-	return outer
+	return binding
 }
 
 // FromContext returns the decision on the request whose context it is, in the next handler and in
-// [OnDeny]; of several gates, that of the nearest that decided. There is none on a request that was
-// skipped or could not be decided. It may be kept, and given to Refund as it is.
+// [OnDeny]; of several gates, that of the nearest that decided and puts it there: see [WithoutContext]. There is
+// none on a request that was skipped or could not be decided. It may be kept, and given to Refund as it is;
+// whoever keeps many keeps copies, which hold nothing else of the request.
 func FromContext(ctx context.Context) (*slidegate.Decision, bool) {
 	p := passageOf(ctx)
 	if p == nil || !p.decided {
@@ -196,28 +217,38 @@ func (g *Gate) serve(w http.ResponseWriter, r *http.Request, next http.Handler) 
 	plate := g.decide(r, &p)
 	switch {
 	case g.shadow:
-		g.serveShadow(w, r, p, next)
+		g.serveShadow(w, r, &p, next)
 	case !p.decided:
-		g.undecided(w, r, p, next)
+		g.undecided(w, r, &p, next)
+	default:
+		g.speak(w.Header(), &p, plate)
+		g.answer(w, r, &p, plate, next)
+	}
+}
+
+// answer runs next for a request that was admitted, and whoever answers it if it was refused.
+func (g *Gate) answer(w http.ResponseWriter, r *http.Request, p *passage, plate *plate, next http.Handler) {
+	switch {
 	case p.decision.Allowed && g.keepsAccount():
-		a := &account{passage: p, gate: g}
-		g.speak(w.Header(), &a.passage, plate, a.values[:])
-		g.serveAndSettle(w, r, a, next)
+		g.serveAndSettle(w, r, &account{passage: *p, gate: g}, next)
 	case p.decision.Allowed:
-		kept := p
-		g.speak(w.Header(), &kept, plate, kept.values[:])
-		next.ServeHTTP(w, r.WithContext(&kept))
+		next.ServeHTTP(w, g.admitted(r, p))
 	case g.deny != nil:
-		kept := p
-		g.speak(w.Header(), &kept, plate, kept.values[:])
 		notStored(w.Header())
 		sw := &statusWriter{ResponseWriter: w, status: http.StatusTooManyRequests}
-		g.deny.ServeHTTP(sw, r.WithContext(&kept))
+		g.deny.ServeHTTP(sw, p.within(r))
 		sw.finish()
 	default:
-		g.speak(w.Header(), &p, plate, nil)
 		g.refuse(w, r, p.refused, plate)
 	}
+}
+
+// admitted returns the request that next gets.
+func (g *Gate) admitted(r *http.Request, p *passage) *http.Request {
+	if g.apart {
+		return r
+	}
+	return p.within(r)
 }
 
 // before decides what needs no limiter: the lists, then what is not counted.
@@ -257,7 +288,7 @@ func (g *Gate) decide(r *http.Request, p *passage) *plate {
 		if g.ban != nil && len(plate.policies) > 0 {
 			plate, err = g.takeUnlessBanned(r, p, plate, key, reason, cost)
 		} else {
-			p.decision, err = g.take(r, limiter, plate, key, reason, cost)
+			err = g.take(r, p, plate, key, reason, cost)
 		}
 		if g.sample != nil && !g.sample.over.Load() {
 			g.sample.look(g, r, key, reason)
@@ -297,14 +328,14 @@ func (g *Gate) judge(p *passage, plate *plate, err error) {
 	}
 }
 
-// speak sets the fields of a decision; values is room for their texts.
-func (g *Gate) speak(h http.Header, p *passage, plate *plate, values []string) {
+// speak sets the fields of a decision.
+func (g *Gate) speak(h http.Header, p *passage, plate *plate) {
 	d := &p.decision
 	n, formats := d.Len(), g.formats
 	if plate.ban {
 		formats = 0 // a ban is no quota
 	}
-	outer := p.inherit()
+	outer := passageOf(p.Context)
 	if outer != nil && n > 0 && d.Cost > 0 && outer.counted(p) {
 		g.warn(limiterTwice)
 	}
@@ -325,13 +356,11 @@ func (g *Gate) speak(h http.Header, p *passage, plate *plate, values []string) {
 	if g.partition != nil {
 		page.partitions = g.partitions(d)
 	}
-	if p.spoke {
-		page.outer = &outer.single
+	if outer != nil && formats&^listed != 0 {
+		page.outer = outer.single()
 	}
-	plate.write(h, &page, values, standings[:n])
-	if mine := standings[binding(standings[:n])]; formats != 0 && (!p.spoke || mine.binds(p.single)) {
-		p.single, p.spoke = mine, true
-	}
+	plate.write(h, &page, standings[:n])
+	p.spoke = formats != 0
 }
 
 // partitions returns the pk of every limit.
@@ -368,13 +397,13 @@ func (g *Gate) refuse(w http.ResponseWriter, r *http.Request, refused uint8, pla
 }
 
 // undecided fails open or closed.
-func (g *Gate) undecided(w http.ResponseWriter, r *http.Request, p passage, next http.Handler) {
+func (g *Gate) undecided(w http.ResponseWriter, r *http.Request, p *passage, next http.Handler) {
 	switch {
 	case g.closed != nil:
-		g.closed.ServeHTTP(w, r.WithContext(&p))
+		g.closed.ServeHTTP(w, p.within(r))
 	case uncountable(p.err):
 		noAddress.ServeHTTP(w, r)
-	case !g.failsOpen(&p):
+	case !g.failsOpen(p):
 		Unavailable().ServeHTTP(w, r) // to nobody, most likely
 	default:
 		next.ServeHTTP(w, r)

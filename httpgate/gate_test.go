@@ -783,26 +783,6 @@ func TestAServerMayKnowTheAddress(t *testing.T) {
 	}
 }
 
-// TestAllocations: what the gate adds to a request.
-func TestAllocations(t *testing.T) {
-	s := newSite(t, limits(slidegate.PerHour(1e9).Named("burst"), slidegate.PerDay(1e9).Named("day")))
-	h := s.handler
-	w := &discard{http.Header{}}
-	r := request("GET", "/", "203.0.113.7:1")
-	if n := testing.AllocsPerRun(1000, func() { clear(w.h); h.ServeHTTP(w, r) }); n > 4 {
-		t.Errorf("%v allocations for an admitted request with its fields and its decision, want at most 4", n)
-	}
-	refused := newSite(t, limits(slidegate.PerHour(1).Named("burst"), slidegate.PerDay(1).Named("day"))).handler
-	refused.ServeHTTP(w, r)
-	if n := testing.AllocsPerRun(1000, func() { clear(w.h); refused.ServeHTTP(w, r) }); n > 3 {
-		t.Errorf("%v allocations for a refused request, want at most 3", n)
-	}
-	skipped := newSite(t, limits(slidegate.PerHour(1)), httpgate.Skip(func(*http.Request) bool { return true })).handler
-	if n := testing.AllocsPerRun(1000, func() { clear(w.h); skipped.ServeHTTP(w, r) }); n > 0 {
-		t.Errorf("%v allocations for a skipped request, want none", n)
-	}
-}
-
 type discard struct{ h http.Header }
 
 func (d *discard) Header() http.Header         { return d.h }

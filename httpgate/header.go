@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"net/http"
 	"strconv"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -67,38 +69,31 @@ func ParseFormat(s string) (Format, error) {
 	return 0, invalidf("header format %q: allowed is draft-8, draft-7, draft-6, legacy, legacy-delta", s)
 }
 
-// A field is one of the header fields that change from response to response.
-type field uint8
-
+// The names of the fields, as http.Header spells them.
 const (
-	fieldRateLimit field = iota
-	fieldLimit
-	fieldRemaining
-	fieldReset
-	fieldXLimit
-	fieldXRemaining
-	fieldXReset
-	fieldRetryAfter
-	fieldCount
+	fieldRateLimit  = "Ratelimit"
+	fieldLimit      = "Ratelimit-Limit"
+	fieldRemaining  = "Ratelimit-Remaining"
+	fieldReset      = "Ratelimit-Reset"
+	fieldXLimit     = "X-Ratelimit-Limit"
+	fieldXRemaining = "X-Ratelimit-Remaining"
+	fieldXReset     = "X-Ratelimit-Reset"
+	policyName      = "Ratelimit-Policy"
 )
-
-// The names, as http.Header spells them.
-var fieldNames = [fieldCount]string{
-	"Ratelimit", "Ratelimit-Limit", "Ratelimit-Remaining", "Ratelimit-Reset",
-	"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset", "Retry-After",
-}
-
-const policyName = "Ratelimit-Policy"
 
 // formats is a set of Format.
 type formats uint8
 
 func (s formats) has(f Format) bool { return s&(1<<f) != 0 }
 
+// listed are the formats without single-valued fields.
+const listed formats = 1 << Draft8
+
 // A policy is a limit as the fields speak of it. What never changes is worked out once.
 type policy struct {
 	raw    string // the limit's name
 	name   string // the same as a structured String
+	item   string // how its item of RateLimit begins
 	quota  int64
 	window int64 // whole seconds, rounded up, at least 1
 	unit   string
@@ -114,7 +109,7 @@ func policiesOf(limits []slidegate.Limit) []policy {
 
 func newPolicy(l slidegate.Limit) policy {
 	name, _ := appendString(nil, l.Name) // a limit's name is printable ASCII
-	return policy{raw: l.Name, name: string(name), quota: clamp(l.Quota), window: max(1, seconds(l.Window))}
+	return policy{raw: l.Name, name: string(name), item: string(name) + ";r=", quota: clamp(l.Quota), window: max(1, seconds(l.Window))}
 }
 
 // A standing is how a policy stands: what a response says of it.
@@ -294,8 +289,7 @@ func appendPolicies7(b []byte, policies []policy) []byte {
 func (p *plate) appendDraft8(b []byte, standings []standing, partitions [][]byte) []byte {
 	for i, s := range standings {
 		b = separate(b, i)
-		b = append(b, p.policies[i].name...)
-		b = append(b, ";r="...)
+		b = append(b, p.policies[i].item...)
 		b = strconv.AppendInt(b, s.remaining, 10)
 		b = append(b, ";t="...)
 		b = strconv.AppendInt(b, s.seconds(), 10)
@@ -333,84 +327,103 @@ type page struct {
 	outer      *standing // of the limit that binds in the gates outside this one, if there are any
 }
 
-// write sets the fields on h. Draft 8 has lists, which go behind what another gate has put there. A
-// single-valued field that is there already stays if an outer gate put it there and its limit
-// binds. Where two formats have a field in common, the newer one has it.
-func (p *plate) write(h http.Header, page *page, values []string, standings []standing) {
+// write sets the fields on h. Draft 8 has lists, which go behind what another gate has put there.
+// Where two formats have a field in common, the newer one has it.
+func (p *plate) write(h http.Header, page *page, standings []standing) {
 	if len(standings) == 0 {
 		return
 	}
 	var buffer [256]byte
-	s := sheet{text: buffer[:0]}
+	set := page.formats
+	if page.retryAfter {
+		h["Retry-After"] = integer(retryAfter(standings))
+	}
+	if set&^listed != 0 {
+		p.writeSingles(h, page, standings)
+	}
+	switch {
+	case set.has(Draft8):
+		policies := p.draft8
+		if page.partitions != nil {
+			policies = line(appendPolicies8(nil, p.policies, page.partitions))
+		}
+		h[fieldRateLimit] = behind(h[fieldRateLimit], line(p.appendDraft8(buffer[:0], standings, page.partitions)))
+		h[policyName] = behind(h[policyName], policies)
+	case set.has(Draft7), set.has(Draft6):
+		h[policyName] = behind(h[policyName], p.draft7)
+	}
+}
+
+// writeSingles sets the fields that speak for the limit that binds alone. One that is there already stays if an
+// outer gate put it there and its limit binds.
+func (p *plate) writeSingles(h http.Header, page *page, standings []standing) {
 	set, bind := page.formats, binding(standings)
 	single, quota := standings[bind], p.policies[bind].quota
-	mine := func(f field) bool { return h[fieldNames[f]] == nil || page.outer == nil || single.binds(*page.outer) }
-	if page.retryAfter {
-		s = s.integer(fieldRetryAfter, retryAfter(standings))
-	}
-	if set.has(Draft8) {
-		s = s.end(fieldRateLimit, p.appendDraft8(s.text, standings, page.partitions))
-	} else if set.has(Draft7) && mine(fieldRateLimit) {
-		s = s.end(fieldRateLimit, appendDraft7(s.text, quota, single))
+	mine := func(name string) bool { return h[name] == nil || page.outer == nil || single.binds(*page.outer) }
+	if set.has(Draft7) && !set.has(Draft8) && mine(fieldRateLimit) {
+		var buffer [128]byte
+		h[fieldRateLimit] = line(appendDraft7(buffer[:0], quota, single))
 	}
 	if set.has(Draft6) && mine(fieldLimit) {
-		s = s.integer(fieldLimit, quota)
-		s = s.integer(fieldRemaining, single.remaining)
-		s = s.integer(fieldReset, single.seconds())
+		h[fieldLimit] = integer(quota)
+		h[fieldRemaining] = integer(single.remaining)
+		h[fieldReset] = integer(single.seconds())
 	}
 	if (set.has(Legacy) || set.has(LegacyDelta)) && mine(fieldXLimit) {
 		reset := single.seconds()
 		if set.has(Legacy) {
 			reset = single.until(page.now)
 		}
-		s = s.integer(fieldXLimit, quota)
-		s = s.integer(fieldXRemaining, single.remaining)
-		s = s.integer(fieldXReset, reset)
-	}
-	s.put(h, values, set.has(Draft8))
-	switch {
-	case set.has(Draft8) && page.partitions != nil:
-		h[policyName] = behind(h[policyName], one(string(appendPolicies8(nil, p.policies, page.partitions))))
-	case set.has(Draft8):
-		h[policyName] = behind(h[policyName], p.draft8)
-	case set.has(Draft7), set.has(Draft6):
-		h[policyName] = behind(h[policyName], p.draft7)
+		h[fieldXLimit] = integer(quota)
+		h[fieldXRemaining] = integer(single.remaining)
+		h[fieldXReset] = integer(reset)
 	}
 }
 
-// A sheet is the texts of one response's fields, one behind the other. It goes by value, so that
-// its text need not be on the heap.
-type sheet struct {
-	text   []byte
-	fields [fieldCount]field
-	ends   [fieldCount]uint16
-	n      int
+// A ream is paper for the lines of many responses, so that few of them need an allocation. What has been
+// cut from it is never written again.
+type ream struct {
+	text  strings.Builder
+	lines []string
 }
 
-func (s sheet) end(f field, text []byte) sheet {
-	s.text = text
-	s.fields[s.n], s.ends[s.n] = f, uint16(len(text))
-	s.n++
-	return s
+const (
+	reamText  = 1536
+	reamLines = 64
+)
+
+var reams = sync.Pool{New: func() any { return new(ream) }}
+
+// line returns a text as the one line of a field.
+func line(text []byte) []string {
+	r := reams.Get().(*ream)
+	if r.text.Cap()-r.text.Len() < len(text) || len(r.lines) == 0 {
+		r = &ream{lines: make([]string, reamLines)}
+		r.text.Grow(max(reamText, len(text)))
+	}
+	l, at := r.lines[:1:1], r.text.Len()
+	r.lines = r.lines[1:]
+	r.text.Write(text)
+	l[0] = r.text.String()[at:]
+	reams.Put(r)
+	return l
 }
 
-func (s sheet) integer(f field, n int64) sheet { return s.end(f, strconv.AppendInt(s.text, n, 10)) }
+// integers are the lines of small numbers, shared by all responses and never modified.
+var integers = func() (lines [256][]string) {
+	for n := range lines {
+		lines[n] = one(strconv.Itoa(n))
+	}
+	return lines
+}()
 
-// put assigns the fields, all cut from one string; list tells whether RateLimit is a list.
-func (s sheet) put(h http.Header, values []string, list bool) {
-	if len(values) < s.n {
-		values = make([]string, s.n)
+// integer returns a number as the one line of a field.
+func integer(n int64) []string {
+	if 0 <= n && n < int64(len(integers)) {
+		return integers[n]
 	}
-	text, from := string(s.text), uint16(0)
-	for i := range s.n {
-		values[i] = text[from:s.ends[i]]
-		from = s.ends[i]
-		value, name := values[i:i+1:i+1], fieldNames[s.fields[i]]
-		if list && s.fields[i] == fieldRateLimit {
-			value = behind(h[name], value)
-		}
-		h[name] = value
-	}
+	var buffer [20]byte
+	return line(strconv.AppendInt(buffer[:0], n, 10))
 }
 
 // behind puts a field line behind those that are there.

@@ -4,11 +4,14 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"hash/maphash"
 	"net/http"
+	"net/netip"
 	"net/textproto"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 )
 
 // ErrNoAddress is why a request could not be decided that nobody can be counted for: it came
@@ -301,14 +304,41 @@ func (g *Gate) who(r *http.Request, id identity) (string, Reason, error) {
 }
 
 func (g *Gate) addressKey(r *http.Request) (string, Reason, error) {
-	if addr, text, ok := ipv4Peer(r.RemoteAddr); ok && g.addresses.header == "" && g.addresses.from == nil {
-		g.note(r, addr, ReasonPeer)
-		return "ip:" + text, ReasonPeer, nil
+	if g.addresses.header == "" && g.addresses.from == nil {
+		if p := g.peers.of(r.RemoteAddr, &g.addresses); p != nil {
+			g.note(r, p.addr, ReasonPeer)
+			return p.key, ReasonPeer, nil
+		}
 	}
 	addr, reason := g.addresses.Find(r)
 	g.note(r, addr, reason)
 	key, err := g.addresses.kindKey(addr)
 	return key, reason, err
+}
+
+// Peers are the connections that asked last and what they count under: all requests of one have the same
+// RemoteAddr. Where two meet in a slot, the later one has it.
+type peers [1024]atomic.Pointer[peer]
+
+type peer struct {
+	remote, key string
+	addr        netip.Addr
+}
+
+// of returns the peer of a RemoteAddr, nil if that is no address.
+func (p *peers) of(remote string, a *Addresses) *peer {
+	slot := &p[maphash.String(seed, remote)%uint64(len(p))]
+	if known := slot.Load(); known != nil && known.remote == remote {
+		return known
+	}
+	addr, _ := peerOf(remote)
+	key, err := a.kindKey(addr)
+	if err != nil {
+		return nil
+	}
+	found := &peer{remote, key, addr}
+	slot.Store(found)
+	return found
 }
 
 // Join makes one key of several parts, such as a tenant and a path. Different parts give different

@@ -223,6 +223,14 @@ func PartitionKeys(secret []byte) Option {
 	return func(g *Gate) { g.partition = g.digest("PartitionKeys", secret) }
 }
 
+// WithoutContext gives next the request as it is, without the decision in its context, which takes less than
+// half the time; by default [FromContext] finds the decision there. With this option it finds that of a gate around
+// this one, if there is one. [OnDeny] and [FailWith] get the decision all the same, and so do observers.
+// Gates inside one with this option do not know of it: the lists of [Draft8] still have the limits of all, but
+// single-valued fields are those of the innermost gate, and nobody is warned if one limiter is asked twice. So
+// give it to the innermost. It does not go together with [Settling].
+func WithoutContext() Option { return func(g *Gate) { g.apart = true } }
+
 // TrustProxies names the proxies whose forwarding header is believed, as CIDRs or addresses; by
 // default none is, and the client is who connects. The header is X-Forwarded-For unless
 // [ClientIPHeader] says otherwise.
@@ -361,6 +369,9 @@ func (g *Gate) apply(options []Option) error {
 	}
 	if g.invalid != nil {
 		return g.invalid
+	}
+	if g.apart && g.settles {
+		return invalidf("WithoutContext with Settling: handlers would find nothing to settle in the context: leave one of them out")
 	}
 	if !g.retrySwitched {
 		g.retryAfter = g.formats != 0

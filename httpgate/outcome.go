@@ -62,11 +62,14 @@ func (g *Gate) Decide(r *http.Request) Outcome {
 		o.Admitted = g.failsOpen(p)
 	default:
 		o.Header = http.Header{}
-		g.speak(o.Header, p, plate, p.values[:])
+		g.speak(o.Header, p, plate)
 		o.Violated = plate.names(p.refused)
 	}
 	if o.Admitted && p.decided && g.keepsAccount() {
 		o.Context, o.account = a, a
+	}
+	if o.Admitted && g.apart {
+		o.Context = r.Context()
 	}
 	return o
 }

@@ -51,7 +51,7 @@ const maxPolicies = 1024
 // announced appends what a response says of the limits of its server to into, which is empty, and tells
 // whether that is all of them, not only the one that binds.
 func announced(h http.Header, now time.Time, into []Policy) (policies []Policy, all bool) {
-	if lines := h[fieldNames[fieldRateLimit]]; len(lines) > 0 {
+	if lines := h[fieldRateLimit]; len(lines) > 0 {
 		value := joined(lines)
 		if policies, ok := policyList(value, into); ok {
 			describe(policies, joined(h[policyName]))

@@ -37,7 +37,9 @@ func (g *Gate) keepsAccount() bool { return g.refundIf != nil || g.settles }
 
 // serveAndSettle runs next for a request that was admitted, and then settles its account.
 func (g *Gate) serveAndSettle(w http.ResponseWriter, r *http.Request, a *account, next http.Handler) {
-	r = r.WithContext(a)
+	if !g.apart {
+		r = r.WithContext(a)
+	}
 	if g.refundIf == nil {
 		next.ServeHTTP(w, r)
 		return

@@ -16,13 +16,13 @@ import (
 func Shadow() Option { return func(g *Gate) { g.shadow = true } }
 
 // serveShadow runs next, whatever the verdict.
-func (g *Gate) serveShadow(w http.ResponseWriter, r *http.Request, p passage, next http.Handler) {
-	g.inShadow(&p)
+func (g *Gate) serveShadow(w http.ResponseWriter, r *http.Request, p *passage, next http.Handler) {
+	g.inShadow(p)
 	if p.decided && g.keepsAccount() {
-		g.serveAndSettle(w, r, &account{passage: p, gate: g}, next)
+		g.serveAndSettle(w, r, &account{passage: *p, gate: g}, next)
 		return
 	}
-	next.ServeHTTP(w, r.WithContext(&p))
+	next.ServeHTTP(w, g.admitted(r, p))
 }
 
 // inShadow tells of a refusal that there would have been. No field speaks of this gate.
@@ -30,7 +30,6 @@ func (g *Gate) inShadow(p *passage) {
 	if p.decided && !p.decision.Allowed {
 		g.quiet.shadow.refused(g, p.decision.Binding().Limit.Name)
 	}
-	p.inherit()
 }
 
 // A shadow counts the refusals that there would have been since the log was last told.

@@ -217,7 +217,7 @@ func fields(t *testing.T, v vector) {
 		standings = append(standings, standing{clamp(p.Remaining), reset, p.Violated})
 	}
 	h := http.Header{}
-	newPlate(policies).write(h, &page{formats: 1 << format, now: in.Now * 1000, partitions: partitions}, nil, standings)
+	newPlate(policies).write(h, &page{formats: 1 << format, now: in.Now * 1000, partitions: partitions}, standings)
 	got := map[string]string{}
 	for name, values := range h {
 		got[name] = strings.Join(values, ", ")
@@ -249,7 +249,7 @@ func express(t *testing.T, v vector) {
 	sum := sha256.Sum256([]byte(in.Key))
 	for field, partition := range map[string][]byte{"RateLimit": nil, "RateLimit-Policy": []byte(hex.EncodeToString(sum[:])[:12])} {
 		h := http.Header{}
-		newPlate([]policy{newPolicy(limit)}).write(h, &page{formats: 1 << Draft8, partitions: [][]byte{partition}}, nil, stands)
+		newPlate([]policy{newPolicy(limit)}).write(h, &page{formats: 1 << Draft8, partitions: [][]byte{partition}}, stands)
 		if got, want := h.Get(field), strings.ReplaceAll(want.Headers[field], "; ", ";"); got != want {
 			t.Errorf("%s: got %s, want %s", field, got, want)
 		}

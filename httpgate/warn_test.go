@@ -254,7 +254,7 @@ func TestWarningsCostNoAllocation(t *testing.T) {
 	discard := slog.New(slog.NewTextHandler(&bytes.Buffer{}, nil))
 	for name, r := range map[string]*http.Request{"in order": from("198.51.100.7:1", 0), "misused": from("10.0.0.1:1", 0, "X-Forwarded-For", "203.0.113.7")} {
 		measure := func(options ...Option) float64 {
-			h := MustNew(frozen(slidegate.PerHour(1)), options...).Wrap(nothing)
+			h := MustNew(frozen(slidegate.PerHour(1)), append(options, Headers())...).Wrap(nothing)
 			w := &sink{http.Header{}}
 			h.ServeHTTP(w, r)
 			return testing.AllocsPerRun(100, func() { clear(w.h); h.ServeHTTP(w, r) })

@@ -1,0 +1,76 @@
+package httpgate
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/slidegate/slidegate"
+)
+
+// TestLinesNeverChange, whatever is written after them and whoever appends to them.
+func TestLinesNeverChange(t *testing.T) {
+	var wg sync.WaitGroup
+	for g := range 4 {
+		wg.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(g), 1))
+			var lines [][]string
+			var want []string
+			for i := range 2000 {
+				text := fmt.Sprint(g, " ", i, strings.Repeat("x", random.IntN(100)))
+				if i%500 == 0 {
+					text += strings.Repeat("y", 2*reamText)
+				}
+				l := line([]byte(text))
+				_ = append(l, "another")
+				lines, want = append(lines, l), append(want, text)
+			}
+			for i, l := range lines {
+				if len(l) != 1 || cap(l) != 1 || l[0] != want[i] {
+					t.Errorf("line %d of %d is %q, want %q", i, g, l, want[i])
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestIntegersAreWritten(t *testing.T) {
+	for n, want := range map[int64]string{0: "0", 255: "255", 256: "256", -1: "-1", maxInteger: "999999999999999"} {
+		if got := integer(n); !reflect.DeepEqual(got, []string{want}) || cap(got) != 1 {
+			t.Errorf("%d is written as %q", n, got)
+		}
+	}
+}
+
+// TestPeersAreToldApart, also where they meet in a slot, and what is no address is not remembered as one.
+func TestPeersAreToldApart(t *testing.T) {
+	g := MustNew(frozen(slidegate.PerHour(1)), IPv6Prefix(64))
+	for range 2 {
+		for i := range 3 * len(g.peers) {
+			for _, remote := range []string{
+				fmt.Sprintf("203.0.%d.%d:%d", i%250, i%7, 1024+i),
+				fmt.Sprintf("[2001:db8:0:%x::1]:%d", i, 1024+i),
+				fmt.Sprintf("203.0.113.7:%d", 70_000+i),
+			} {
+				r := from(remote, 0)
+				want, err := g.addresses.KeyOf(r)
+				if got, failed := g.KeyOf(r); got != want || failed != err {
+					t.Fatalf("%s counts under %q (%v), want %q (%v)", remote, got, failed, want, err)
+				}
+			}
+		}
+	}
+}
+
+// TestACarriedPassageIsOneBlock: up to 512 bytes the runtime keeps its pointers apart from objects, and beyond, each
+// is a class larger and costs more to make.
+func TestACarriedPassageIsOneBlock(t *testing.T) {
+	if size := reflect.TypeFor[carried]().Size(); size > 512 {
+		t.Errorf("a request with its passage takes %d bytes, want at most 512", size)
+	}
+}
