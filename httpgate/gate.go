@@ -22,7 +22,6 @@ type Gate struct {
 	skip      func(*http.Request) bool
 	choose    func(*http.Request) *slidegate.Limiter
 	addresses Addresses
-	peers     *peers
 
 	identity   identity // nil for the client's address
 	what       string   // the identity, for the log; empty where a request always has it
@@ -76,7 +75,6 @@ func New(limiter *slidegate.Limiter, options ...Option) (*Gate, error) {
 	}
 	g := &Gate{
 		limiter: limiter,
-		peers:   new(peers),
 		formats: 1 << Draft8,
 		forbid:  forbiddenAnswer,
 		problem: QuotaExceeded,
@@ -118,7 +116,8 @@ func (g *Gate) Addresses() *Addresses { return &g.addresses }
 // Wrap returns a handler that asks the gate before next. next runs exactly once for a request that
 // is admitted and never for one that is refused. It gets the ResponseWriter untouched, so flushing,
 // hijacking and HTTP/2 are as they would be without the gate; [RefundIf] has to watch the status, and
-// gives it one that can do the same. Wrap is a middleware: one gate may
+// gives it one that can do the same. The values of the fields are shared with other answers: next may
+// replace them or append to them, not change them in place. Wrap is a middleware: one gate may
 // stand before several handlers, which then share its budget.
 func (g *Gate) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { g.serve(w, r, next) })

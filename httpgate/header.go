@@ -95,7 +95,8 @@ type policy struct {
 	name   string // the same as a structured String
 	item   string // how its item of RateLimit begins
 	quota  int64
-	window int64 // whole seconds, rounded up, at least 1
+	line   []string // the quota as a field
+	window int64    // whole seconds, rounded up, at least 1
 	unit   string
 }
 
@@ -109,7 +110,7 @@ func policiesOf(limits []slidegate.Limit) []policy {
 
 func newPolicy(l slidegate.Limit) policy {
 	name, _ := appendString(nil, l.Name) // a limit's name is printable ASCII
-	return policy{raw: l.Name, name: string(name), item: string(name) + ";r=", quota: clamp(l.Quota), window: max(1, seconds(l.Window))}
+	return policy{raw: l.Name, name: string(name), item: string(name) + ";r=", quota: clamp(l.Quota), line: one(strconv.FormatInt(clamp(l.Quota), 10)), window: max(1, seconds(l.Window))}
 }
 
 // A standing is how a policy stands: what a response says of it.
@@ -176,7 +177,8 @@ type plate struct {
 	policies []policy
 	draft8   []string // RateLimit-Policy, shared by all responses and never modified
 	draft7   []string
-	refusals []atomic.Pointer[choice] // by the set of limits that refused, made when first needed
+	recent   *[recent]atomic.Pointer[told] // of one limit, by what remains; nil for several
+	refusals []atomic.Pointer[choice]      // by the set of limits that refused, made when first needed
 
 	group *slidegate.Group // where the gate decides over several keys
 	err   error            // why it cannot
@@ -189,7 +191,36 @@ func newPlate(policies []policy) *plate {
 	}
 	p.draft8 = one(string(appendPolicies8(nil, policies, nil)))
 	p.draft7 = one(string(appendPolicies7(nil, policies)))
+	if len(policies) == 1 {
+		p.recent = new([recent]atomic.Pointer[told])
+	}
 	return p
+}
+
+// recent is how many units may remain for a RateLimit to be remembered.
+const recent = 512
+
+// A told RateLimit of a limit is what was said last with so much remaining.
+type told struct {
+	seconds int64
+	line    []string
+}
+
+// rateLimit returns RateLimit. Of one limit it is mostly what was said before: all clients with the same
+// remaining units get it until the seconds are others.
+func (p *plate) rateLimit(standings []standing, partitions [][]byte) []string {
+	var buffer [256]byte
+	s := &standings[0]
+	if p.recent == nil || partitions != nil || uint64(s.remaining) >= recent {
+		return line(p.appendDraft8(buffer[:0], standings, partitions))
+	}
+	slot, seconds := &p.recent[s.remaining], s.seconds()
+	if t := slot.Load(); t != nil && t.seconds == seconds {
+		return t.line
+	}
+	t := &told{seconds, one(string(p.appendDraft8(buffer[:0], standings, nil)))}
+	slot.Store(t)
+	return t.line
 }
 
 // bit returns the set that holds the limit of a name alone.
@@ -333,7 +364,6 @@ func (p *plate) write(h http.Header, page *page, standings []standing) {
 	if len(standings) == 0 {
 		return
 	}
-	var buffer [256]byte
 	set := page.formats
 	if page.retryAfter {
 		h["Retry-After"] = integer(retryAfter(standings))
@@ -347,7 +377,7 @@ func (p *plate) write(h http.Header, page *page, standings []standing) {
 		if page.partitions != nil {
 			policies = line(appendPolicies8(nil, p.policies, page.partitions))
 		}
-		h[fieldRateLimit] = behind(h[fieldRateLimit], line(p.appendDraft8(buffer[:0], standings, page.partitions)))
+		h[fieldRateLimit] = behind(h[fieldRateLimit], p.rateLimit(standings, page.partitions))
 		h[policyName] = behind(h[policyName], policies)
 	case set.has(Draft7), set.has(Draft6):
 		h[policyName] = behind(h[policyName], p.draft7)
@@ -358,14 +388,14 @@ func (p *plate) write(h http.Header, page *page, standings []standing) {
 // outer gate put it there and its limit binds.
 func (p *plate) writeSingles(h http.Header, page *page, standings []standing) {
 	set, bind := page.formats, binding(standings)
-	single, quota := standings[bind], p.policies[bind].quota
+	single := standings[bind]
 	mine := func(name string) bool { return h[name] == nil || page.outer == nil || single.binds(*page.outer) }
 	if set.has(Draft7) && !set.has(Draft8) && mine(fieldRateLimit) {
 		var buffer [128]byte
-		h[fieldRateLimit] = line(appendDraft7(buffer[:0], quota, single))
+		h[fieldRateLimit] = line(appendDraft7(buffer[:0], p.policies[bind].quota, single))
 	}
 	if set.has(Draft6) && mine(fieldLimit) {
-		h[fieldLimit] = integer(quota)
+		h[fieldLimit] = p.policies[bind].line
 		h[fieldRemaining] = integer(single.remaining)
 		h[fieldReset] = integer(single.seconds())
 	}
@@ -374,7 +404,7 @@ func (p *plate) writeSingles(h http.Header, page *page, standings []standing) {
 		if set.has(Legacy) {
 			reset = single.until(page.now)
 		}
-		h[fieldXLimit] = integer(quota)
+		h[fieldXLimit] = p.policies[bind].line
 		h[fieldXRemaining] = integer(single.remaining)
 		h[fieldXReset] = integer(reset)
 	}

@@ -305,7 +305,7 @@ func (g *Gate) who(r *http.Request, id identity) (string, Reason, error) {
 
 func (g *Gate) addressKey(r *http.Request) (string, Reason, error) {
 	if g.addresses.header == "" && g.addresses.from == nil {
-		if p := g.peers.of(r.RemoteAddr, &g.addresses); p != nil {
+		if p := peerAt(r.RemoteAddr, &g.addresses); p != nil {
 			g.note(r, p.addr, ReasonPeer)
 			return p.key, ReasonPeer, nil
 		}
@@ -316,27 +316,30 @@ func (g *Gate) addressKey(r *http.Request) (string, Reason, error) {
 	return key, reason, err
 }
 
-// Peers are the connections that asked last and what they count under: all requests of one have the same
-// RemoteAddr. Where two meet in a slot, the later one has it.
-type peers [1024]atomic.Pointer[peer]
-
+// A peer is who is at the other end of a connection, and what it counts under.
 type peer struct {
 	remote, key string
 	addr        netip.Addr
+	prefix      int // as its gate has them
+	nat64       bool
 }
 
-// of returns the peer of a RemoteAddr, nil if that is no address.
-func (p *peers) of(remote string, a *Addresses) *peer {
-	slot := &p[maphash.String(seed, remote)%uint64(len(p))]
-	if known := slot.Load(); known != nil && known.remote == remote {
-		return known
+// peers are those that asked last: all requests of a connection have one RemoteAddr. Where two meet in a
+// slot, the later one has it.
+var peers [4096]atomic.Pointer[peer]
+
+// peerAt returns the peer of a RemoteAddr, nil if that is no address.
+func peerAt(remote string, a *Addresses) *peer {
+	slot := &peers[maphash.String(seed, remote)%uint64(len(peers))]
+	if p := slot.Load(); p != nil && p.remote == remote && p.prefix == a.prefix && p.nat64 == a.nat64 {
+		return p
 	}
 	addr, _ := peerOf(remote)
 	key, err := a.kindKey(addr)
 	if err != nil {
 		return nil
 	}
-	found := &peer{remote, key, addr}
+	found := &peer{remote, key, addr, a.prefix, a.nat64}
 	slot.Store(found)
 	return found
 }

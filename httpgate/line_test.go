@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/slidegate/slidegate"
 )
@@ -39,6 +40,30 @@ func TestLinesNeverChange(t *testing.T) {
 	wg.Wait()
 }
 
+// TestWhatIsToldAgainIsRight: a RateLimit is that of its own units and seconds, whatever was told before, and
+// by whom.
+func TestWhatIsToldAgainIsRight(t *testing.T) {
+	p := newPlate(policiesOf(frozen(slidegate.PerHour(1000)).Limits()))
+	var wg sync.WaitGroup
+	for g := range 4 {
+		wg.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(g), 2))
+			for range 20_000 {
+				s := []standing{{random.Int64N(4), time.Duration(random.IntN(5)) * time.Second, random.IntN(2) == 0}}
+				if random.IntN(4) == 0 {
+					s[0].remaining += recent - 2
+				}
+				got, want := p.rateLimit(s, nil), string(p.appendDraft8(nil, s, nil))
+				if len(got) != 1 || cap(got) != 1 || got[0] != want {
+					t.Errorf("%v is told as %q, want %q", s, got, want)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
 func TestIntegersAreWritten(t *testing.T) {
 	for n, want := range map[int64]string{0: "0", 255: "255", 256: "256", -1: "-1", maxInteger: "999999999999999"} {
 		if got := integer(n); !reflect.DeepEqual(got, []string{want}) || cap(got) != 1 {
@@ -49,15 +74,15 @@ func TestIntegersAreWritten(t *testing.T) {
 
 // TestPeersAreToldApart, also where they meet in a slot, and what is no address is not remembered as one.
 func TestPeersAreToldApart(t *testing.T) {
-	g := MustNew(frozen(slidegate.PerHour(1)), IPv6Prefix(64))
+	gates := []*Gate{MustNew(frozen(slidegate.PerHour(1))), MustNew(frozen(slidegate.PerHour(1)), IPv6Prefix(64))}
 	for range 2 {
-		for i := range 3 * len(g.peers) {
+		for i := range 2 * len(peers) {
 			for _, remote := range []string{
 				fmt.Sprintf("203.0.%d.%d:%d", i%250, i%7, 1024+i),
 				fmt.Sprintf("[2001:db8:0:%x::1]:%d", i, 1024+i),
 				fmt.Sprintf("203.0.113.7:%d", 70_000+i),
 			} {
-				r := from(remote, 0)
+				g, r := gates[i%7%2], from(remote, 0)
 				want, err := g.addresses.KeyOf(r)
 				if got, failed := g.KeyOf(r); got != want || failed != err {
 					t.Fatalf("%s counts under %q (%v), want %q (%v)", remote, got, failed, want, err)
