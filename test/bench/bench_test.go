@@ -70,14 +70,15 @@ func BenchmarkQuota(b *testing.B) {
 	}
 }
 
-func BenchmarkHTTPAllowed(b *testing.B) { serve(b, false) }
-func BenchmarkHTTPDenied(b *testing.B)  { serve(b, true) }
+func BenchmarkHTTPAllowed(b *testing.B) { serve(b, "http-allowed") }
+func BenchmarkHTTPDenied(b *testing.B)  { serve(b, "http-denied") }
 
-func serve(b *testing.B, denied bool) {
-	b.Run("bare", func(b *testing.B) { ask(b, bench.NewServer(bench.Bare)) })
+func serve(b *testing.B, name string) {
+	c := bench.FindCrowd(name)
+	b.Run("bare", func(b *testing.B) { ask(b, bench.NewServer(bench.Bare, c.Clients)) })
 	for _, m := range bench.Middlewares() {
 		b.Run(m.Name, func(b *testing.B) {
-			s := m.Serve(denied)
+			s := c.Serve(&m)
 			defer s.Stop()
 			ask(b, s)
 		})

@@ -99,12 +99,32 @@ func TestHTTPAllocations(t *testing.T) {
 		if !ok {
 			continue
 		}
-		s := m.Serve(false)
+		s := bench.FindCrowd("http-allowed").Serve(&m)
 		if n := testing.AllocsPerRun(1000, func() { s.Ask(1) }); n > want {
 			t.Errorf("%s: %v allocations for an allowed request, want at most %v", m.Name, n, want)
 		}
 		s.Stop()
 	}
+}
+
+func TestSocketsAnswer(t *testing.T) {
+	for _, m := range append([]*bench.Middleware{nil}, all(bench.Middlewares())...) {
+		s, err := bench.OpenSocket(m, 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Ask(30); err != nil {
+			t.Errorf("%v: %v", m, err)
+		}
+		s.Close()
+	}
+}
+
+func all(list []bench.Middleware) (pointers []*bench.Middleware) {
+	for i := range list {
+		pointers = append(pointers, &list[i])
+	}
+	return pointers
 }
 
 // What is compared must do the same work.
@@ -135,14 +155,17 @@ func TestContendersDecideAlike(t *testing.T) {
 
 func TestMiddlewaresAnswerAlike(t *testing.T) {
 	for _, m := range bench.Middlewares() {
-		for _, denied := range []bool{false, true} {
-			s := m.Serve(denied)
+		for _, c := range bench.Crowds() {
+			if c.Denied && m.Name == bench.HTTPFloor {
+				continue // it never refuses
+			}
+			s := c.Serve(&m)
 			status := s.Ask(1)
-			if refused := status == http.StatusTooManyRequests; refused != denied {
-				t.Errorf("%s with its quota used up: %v: status %d", m.Name, denied, status)
+			if refused := status == http.StatusTooManyRequests; refused != c.Denied {
+				t.Errorf("%s, %s: status %d", c.Name, m.Name, status)
 			}
 			if n := s.Fields(); n == 0 && m.Name != bench.LogNone {
-				t.Errorf("%s sends no fields", m.Name)
+				t.Errorf("%s, %s sends no fields", c.Name, m.Name)
 			}
 			s.Stop()
 		}

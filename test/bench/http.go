@@ -2,7 +2,9 @@ package bench
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/didip/tollbooth/v8"
@@ -27,6 +29,9 @@ type Middleware struct {
 	Wrap func(quota int64, window time.Duration, next http.Handler) (handler http.Handler, stop func())
 }
 
+// IsRival tells a middleware that others wrote.
+func (m *Middleware) IsRival() bool { return !m.Ours && m.Name != HTTPFloor }
+
 // The middleware that the targets of HTTP are about.
 const (
 	LogDraft8     = "httpgate-log-draft8"     // 2 fields
@@ -34,9 +39,24 @@ const (
 	LogNone       = "httpgate-log-none"       // no field
 	LogLegacy     = "httpgate-log-legacy"     // 3 fields
 	Log3Draft8    = "httpgate-3-logs-draft8"  // 2 fields of three items
+	LogApart      = "httpgate-log-apart"      // 2 fields, the decision not in the context
+	CounterApart  = "httpgate-counter-apart"  // likewise
 )
 
-// Middlewares returns the rivals and ours.
+// HTTPFloor is the name of what limits nobody and does what no middleware with a decision in the context and two
+// fields can leave out: it reads the clock, writes a text for one field, sets both, and copies the request. The copy and
+// the decision are one allocation. What it misses is not to be had in the same run.
+const HTTPFloor = "floor-context"
+
+// FloorOf returns the name of the floor under a contender of a part, empty if there is none.
+func FloorOf(part, contender string) string {
+	if (part == "http-allowed" || part == "http-crowd") && (contender == LogDraft8 || contender == CounterDraft8) {
+		return HTTPFloor
+	}
+	return ""
+}
+
+// Middlewares returns the rivals, a floor, and ours.
 func Middlewares() []Middleware {
 	return []Middleware{
 		{Name: "throttled", Wrap: wrapThrottled},
@@ -44,25 +64,62 @@ func Middlewares() []Middleware {
 		{Name: "httprate", Wrap: wrapHTTPRate},
 		{Name: "ulule", Wrap: wrapUlule},
 		{Name: "tollbooth", Wrap: wrapTollbooth},
-		gate(LogDraft8, []slidegate.Algorithm{slidegate.SlidingLog}, httpgate.Draft8),
-		gate(CounterDraft8, []slidegate.Algorithm{slidegate.SlidingCounter}, httpgate.Draft8),
-		gate(LogNone, []slidegate.Algorithm{slidegate.SlidingLog}),
-		gate(LogLegacy, []slidegate.Algorithm{slidegate.SlidingLog}, httpgate.Legacy),
-		gate(Log3Draft8, make([]slidegate.Algorithm, 3), httpgate.Draft8),
+		{Name: HTTPFloor, Wrap: wrapFloor},
+		gate(LogDraft8, []slidegate.Algorithm{slidegate.SlidingLog}),
+		gate(CounterDraft8, []slidegate.Algorithm{slidegate.SlidingCounter}),
+		gate(LogApart, []slidegate.Algorithm{slidegate.SlidingLog}, httpgate.WithoutContext()),
+		gate(CounterApart, []slidegate.Algorithm{slidegate.SlidingCounter}, httpgate.WithoutContext()),
+		gate(LogNone, []slidegate.Algorithm{slidegate.SlidingLog}, httpgate.Headers()),
+		gate(LogLegacy, []slidegate.Algorithm{slidegate.SlidingLog}, httpgate.Headers(httpgate.Legacy)),
+		gate(Log3Draft8, make([]slidegate.Algorithm, 3)),
 	}
 }
 
-func gate(name string, algorithms []slidegate.Algorithm, formats ...httpgate.Format) Middleware {
+func gate(name string, algorithms []slidegate.Algorithm, options ...httpgate.Option) Middleware {
 	wrap := func(quota int64, window time.Duration, next http.Handler) (http.Handler, func()) {
 		limits := make([]slidegate.Limit, len(algorithms))
 		for i, a := range algorithms {
 			limits[i] = slidegate.Limit{Name: string(rune('a' + i)), Quota: quota, Window: window << i, Algorithm: a}
 		}
 		store := memstore.New()
-		g := httpgate.MustNew(slidegate.MustNew(store, limits...), httpgate.Headers(formats...))
+		g := httpgate.MustNew(slidegate.MustNew(store, limits...), options...)
 		return g.Wrap(next), func() { _ = store.Close() }
 	}
 	return Middleware{Name: name, Ours: true, Wrap: wrap}
+}
+
+// A floored request has a decision in its context.
+type floored struct {
+	context.Context
+	decision slidegate.Decision
+	line     [1]string
+	request  http.Request
+}
+
+type floorKey struct{}
+
+// Value implements context.Context.
+func (f *floored) Value(key any) any {
+	if key == (floorKey{}) {
+		return &f.decision
+	}
+	return f.Context.Value(key)
+}
+
+func wrapFloor(quota int64, window time.Duration, next http.Handler) (http.Handler, func()) {
+	policy := []string{`"a";q=` + strconv.FormatInt(quota, 10) + ";w=60"}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		quota--
+		f := new(floored)
+		f.Context, f.decision.Cost = r.Context(), time.Now().Unix()
+		text := append(make([]byte, 0, 64), `"a";r=`...)
+		text = append(strconv.AppendInt(text, quota, 10), ";t=60"...)
+		f.line[0] = string(text)
+		h := w.Header()
+		h["Ratelimit"], h["Ratelimit-Policy"] = f.line[:], policy
+		f.request = *r.WithContext(f)
+		next.ServeHTTP(w, &f.request)
+	}), nothing
 }
 
 func wrapGoLimiter(quota int64, window time.Duration, next http.Handler) (http.Handler, func()) {
@@ -101,42 +158,74 @@ func (w *writer) Header() http.Header         { return w.header }
 func (w *writer) Write(b []byte) (int, error) { return len(b), nil }
 func (w *writer) WriteHeader(status int)      { w.status = status }
 
-// A Server asks a handler in process, with one request again and again.
+// A Server asks a handler in process, with the same requests again and again.
 type Server struct {
-	handler http.Handler
-	request *http.Request
-	writer  writer
-	Stop    func()
+	handler  http.Handler
+	requests []*http.Request
+	asked    int
+	writer   writer
+	Stop     func()
 }
 
 // Bare is a handler that does nothing: what it takes is not the middleware's.
 var Bare http.Handler = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 
-// Serve puts a middleware before the bare handler, roomy or with its quota used up.
-func (m *Middleware) Serve(denied bool) *Server {
-	quota, window := int64(roomy), time.Minute
-	if denied {
-		quota, window = 100, time.Hour
+// A Crowd is who asks a middleware, and what each of them may.
+type Crowd struct {
+	Name, About string
+	Clients     int // each with a connection of its own, in turn
+	Quota       int64
+	Window      time.Duration
+	Denied      bool
+}
+
+// Crowds returns those in which all middlewares stand.
+func Crowds() []Crowd {
+	return []Crowd{
+		{"http-allowed", "added to ServeHTTP by a middleware that lets the request pass", 1, roomy, time.Minute, false},
+		{"http-crowd", "the same with a thousand clients in turn, each with a quota of a thousand", 1000, 1000, time.Minute, false},
+		{"http-denied", "ServeHTTP of a middleware that refuses", 1, 100, time.Hour, true},
 	}
-	s := NewServer(Bare)
-	s.handler, s.Stop = m.Wrap(quota, window, Bare)
+}
+
+// FindCrowd returns the crowd of a name. It panics if there is none.
+func FindCrowd(name string) *Crowd {
+	for _, c := range Crowds() {
+		if c.Name == name {
+			return &c
+		}
+	}
+	panic("bench: no crowd " + name)
+}
+
+// Serve puts a middleware before the bare handler. Where it is to refuse, its quota is used up.
+func (c *Crowd) Serve(m *Middleware) *Server {
+	s := NewServer(Bare, c.Clients)
+	s.handler, s.Stop = m.Wrap(c.Quota, c.Window, Bare)
 	s.Ask(1000)
 	return s
 }
 
-// NewServer returns one without any middleware.
-func NewServer(handler http.Handler) *Server {
-	r := must(http.NewRequest(http.MethodGet, "http://example.com/orders/7", nil))
-	r.RemoteAddr = "203.0.113.7:40123"
-	return &Server{handler: handler, request: r, writer: writer{header: http.Header{}}, Stop: nothing}
+// NewServer returns one of so many clients.
+func NewServer(handler http.Handler, clients int) *Server {
+	s := &Server{handler: handler, writer: writer{header: http.Header{}}, Stop: nothing}
+	for i := range clients {
+		r := must(http.NewRequest(http.MethodGet, "http://example.com/orders/7", nil))
+		r.RemoteAddr = fmt.Sprintf("203.0.%d.%d:%d", 113+i/250, 7+i%250, 40123+i*17%20000)
+		s.requests = append(s.requests, r)
+	}
+	return s
 }
 
-// Ask sends the request calls times and returns the status of the last response, 0 if it was not set.
+// Ask sends calls requests and returns the status of the last response, 0 if it was not set.
 func (s *Server) Ask(calls int) int {
 	for range calls {
 		clear(s.writer.header)
 		s.writer.status = 0
-		s.handler.ServeHTTP(&s.writer, s.request)
+		s.handler.ServeHTTP(&s.writer, s.requests[s.asked])
+		if s.asked++; s.asked == len(s.requests) {
+			s.asked = 0
+		}
 	}
 	return s.writer.status
 }

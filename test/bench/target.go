@@ -9,7 +9,8 @@ type Target struct {
 
 // Targets returns what slidegate aims at. Those of time are in times the baseline; of part "three"
 // in times our limiter of one limit; of "quota" a quota of a million in times one of ten; of HTTP in
-// times the best rival, what is added where the request is allowed and the whole where it is denied; of
+// times the best rival, what is added where the request is allowed and the whole where it is denied or goes over a
+// socket; of
 // scripts in Redis in times a sorted set, of "redis-flat" a quota of ten, of "redis-three" one limit.
 func Targets() []Target {
 	return append(redisTargets(), []Target{
@@ -23,11 +24,14 @@ func Targets() []Target {
 		{"three", Log3Take, 2.2}, {"three", Counter3Take, 2.2}, {"three", Mixed3Take, 2.2},
 		{"quota", LogTake, 1.2}, {"quota", CounterTake, 1.2},
 		{"http-allowed", LogDraft8, 0.6}, {"http-allowed", CounterDraft8, 0.6},
+		{"http-allowed", LogApart, 0.25}, {"http-allowed", CounterApart, 0.25},
 		{"http-denied", LogDraft8, 0.5}, {"http-denied", CounterDraft8, 0.5},
+		{"http-socket", LogDraft8, 1}, {"http-socket", CounterDraft8, 1}, {"http-socket", LogApart, 1},
 		{"heap", LogTake, 0.9}, {"heap", CounterTake, 0.6}, // in times the baseline
 		{"idle", LogTake, 0.02}, {"idle", CounterTake, 0.02}, // share of the heap
 		{"entry", LogTake, 9},                                                      // bytes
 		{"http-allocations", LogDraft8, 4}, {"http-allocations", CounterDraft8, 4}, // a request
+		{"http-allocations", LogApart, 1}, {"http-allocations", CounterApart, 1},
 	}...)
 }
 

@@ -46,10 +46,11 @@ func parts() []part {
 		}
 		all = append(all, p)
 	}
-	return append(append(all, three(), quota(), heap(), idle(), entry(),
-		requests("http-allowed", "added to ServeHTTP by a middleware that lets the request pass", false),
-		requests("http-denied", "ServeHTTP of a middleware that refuses", true),
-		allocations()), redisParts()...)
+	all = append(all, three(), quota(), heap(), idle(), entry())
+	for _, c := range bench.Crowds() {
+		all = append(all, requests(c))
+	}
+	return append(append(all, socket(), allocations()), redisParts()...)
 }
 
 func about(w *bench.Workload) string {
@@ -158,21 +159,24 @@ func entry() part {
 
 const best = "best rival"
 
-func requests(name, about string, denied bool) part {
-	p := part{name: name, about: about, unit: "ns", rounds: 2}
+func requests(c bench.Crowd) part {
+	p := part{name: c.Name, about: c.About, unit: "ns", rounds: 2}
 	for _, m := range bench.Middlewares() {
+		if c.Denied && m.Name == bench.HTTPFloor {
+			continue // it never refuses
+		}
 		p.rows = append(p.rows, row{m.Name, best, func() (float64, error) {
 			const calls = 200_000
-			s, bare := m.Serve(denied), bench.NewServer(bench.Bare)
+			s, bare := c.Serve(&m), bench.NewServer(bench.Bare, c.Clients)
 			defer s.Stop()
 			runtime.GC()
 			start := time.Now()
 			status := s.Ask(calls)
 			took := time.Since(start)
-			if refused := status == 429; refused != denied {
+			if refused := status == 429; refused != c.Denied {
 				return 0, fmt.Errorf("%s: the last status is %d", m.Name, status)
 			}
-			if !denied {
+			if !c.Denied {
 				start = time.Now()
 				bare.Ask(calls)
 				took -= time.Since(start)
@@ -183,11 +187,39 @@ func requests(name, about string, denied bool) part {
 	return p
 }
 
+func socket() part {
+	p := part{name: "http-socket", unit: "ns", rounds: brief,
+		about: "a request over connections that are kept alive, client included: as many requests a second are a ratio of 1, more are less"}
+	for _, m := range bench.Middlewares() {
+		p.rows = append(p.rows, row{m.Name, best, overSocket(&m)})
+	}
+	p.rows = append(p.rows, row{bench.BareServer, best, overSocket(nil)})
+	return p
+}
+
+func overSocket(m *bench.Middleware) func() (float64, error) {
+	return func() (float64, error) {
+		const calls, connections = 8_000, 16
+		s, err := bench.OpenSocket(m, connections)
+		if err != nil {
+			return 0, err
+		}
+		defer s.Close()
+		if err := s.Ask(10 * connections); err != nil {
+			return 0, err
+		}
+		runtime.GC()
+		start := time.Now()
+		err = s.Ask(calls)
+		return float64(time.Since(start)) / calls, err
+	}
+}
+
 func allocations() part {
 	p := part{name: "http-allocations", about: "allocations of an allowed request", unit: ""}
 	for _, m := range bench.Middlewares() {
 		p.rows = append(p.rows, row{m.Name, "", func() (float64, error) {
-			s := m.Serve(false)
+			s := bench.FindCrowd("http-allowed").Serve(&m)
 			defer s.Stop()
 			return testing.AllocsPerRun(1000, func() { s.Ask(1) }), nil
 		}})
@@ -238,7 +270,7 @@ func (p *part) wanted(r row) bool {
 
 func (p *part) rivals(times map[string][]float64) (rivals [][]float64) {
 	for _, m := range bench.Middlewares() {
-		if t := times[m.Name]; t != nil && !m.Ours && len(p.rows) > 0 && p.rows[0].against == best {
+		if t := times[m.Name]; t != nil && m.IsRival() && len(p.rows) > 0 && p.rows[0].against == best {
 			rivals = append(rivals, t)
 		}
 	}
@@ -259,7 +291,12 @@ func (p *part) report(times map[string][]float64) (missed int) {
 		target, met := "–", ""
 		if most, ok := bench.Most(p.name, r.name); ok {
 			target, met = fmt.Sprintf("%.4g", most), "met"
-			if value > most {
+			floor := times[bench.FloorOf(p.name, r.name)]
+			switch {
+			case value <= most:
+			case floor != nil && medianRatio(floor, times[r.against]) > most:
+				met = fmt.Sprintf("forbidden: the floor has %.3g", medianRatio(floor, times[r.against]))
+			default:
 				met = "**missed**"
 				missed++
 			}
