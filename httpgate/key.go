@@ -339,10 +339,16 @@ func peerAt(remote string, a *Addresses) *peer {
 	if err != nil {
 		return nil
 	}
-	found := &peer{remote, key, addr, a.prefix, a.nat64}
-	slot.Store(found)
+	// Whoever rewrites RemoteAddr may have cut it out of a header: nobody chooses how much is kept of that.
+	found := &peer{strings.Clone(remote), key, addr, a.prefix, a.nat64}
+	if len(remote) <= longestPeer {
+		slot.Store(found)
+	}
 	return found
 }
+
+// longestPeer is the length of the longest RemoteAddr without a zone, in bytes.
+const longestPeer = len("[ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255]:65535")
 
 // Join makes one key of several parts, such as a tenant and a path. Different parts give different
 // keys, whatever characters they are made of: each part is written with its length.

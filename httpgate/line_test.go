@@ -92,6 +92,19 @@ func TestPeersAreToldApart(t *testing.T) {
 	}
 }
 
+// TestLongPeersAreNotRemembered: a zone may be as long as a client likes where RemoteAddr comes from a header.
+func TestLongPeersAreNotRemembered(t *testing.T) {
+	g := MustNew(frozen(slidegate.PerHour(1)))
+	if key, err := g.KeyOf(from("[fe80::7%"+strings.Repeat("z", 1000)+"]:1", 0)); key != "ip:fe80::/56" || err != nil {
+		t.Errorf("it counts under %q (%v)", key, err)
+	}
+	for i := range peers {
+		if p := peers[i].Load(); p != nil && len(p.remote) > longestPeer {
+			t.Errorf("%d bytes of a RemoteAddr are kept", len(p.remote))
+		}
+	}
+}
+
 // TestACarriedPassageIsOneBlock: up to 512 bytes the runtime keeps its pointers apart from objects, and beyond, each
 // is a class larger and costs more to make.
 func TestACarriedPassageIsOneBlock(t *testing.T) {
