@@ -23,4 +23,23 @@
 //
 // The wrapped store bounds its own calls. A circuit has no timeout, no goroutine and no timer, holds no
 // lock while the store is asked, and never sends a call twice.
+//
+// # Denials
+//
+// Most of what a limiter in a network answers while somebody attacks is the same refusal again, and each costs a round
+// trip. [Denials] answers it in the store's place until the retry of the refusal, but for a second at most. That is sound
+// because the wait is exact: until then nothing that is charged can make room, only a refund or a reset, and
+// those are seen at once where they go through this store, and after that second where another process made them.
+//
+// The answer is worked out from the one that is remembered, with the time that has passed since the store was asked
+// added to the store's clock. The verdict is the store's. Waits are the store's too, or shorter, by as much as that call took
+// and a millisecond, since it is not known when in the call the clock was read. So nobody is refused whom the
+// store would admit, as long as our clock and the store's go equally fast: one that gains a thousandth makes that a
+// millisecond in a second. What another process charges meanwhile makes a wait longer than was told.
+// The remaining units of a limit that refuses one unit are 0 until then; those of a limit that has room, and of one
+// that refuses more than one unit, may be more than is told, since units leave of which nothing is known.
+//
+// Only the same cost is answered, over the same limits: what a larger one would have to wait is not known, and a smaller one
+// may have room. Decisions over several keys are always asked. It belongs in front of the [Circuit]: who is refused stays so in an
+// outage of less than a second. In front of a memory store there is no round trip to save.
 package wrap

@@ -10,6 +10,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/gatetest"
+	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/wrap"
 )
 
@@ -103,4 +104,42 @@ func ExampleWithProbeInterval() {
 	}
 	fmt.Println(redis.Calls(), circuit.Stats().Probes)
 	// Output: 44 39
+}
+
+func ExampleDenials() {
+	now := time.Unix(0, 0)
+	clock := func() time.Time { return now }
+	redis := memstore.New(memstore.WithClock(clock)) // as if it were across a network
+	store := wrap.Denials(redis, wrap.WithDenialsClock(clock))
+	limiter := slidegate.MustNew(store, slidegate.PerMinute(1))
+	var d slidegate.Decision
+	for range 900 { // a request every millisecond
+		d, _ = limiter.Take(context.Background(), "user:42")
+		now = now.Add(time.Millisecond)
+	}
+	fmt.Println(d.RetryAfter(), store.Stats().Answered)
+	fmt.Println(limiter.Reset(context.Background(), "user:42"))
+	fmt.Println(limiter.Allow(context.Background(), "user:42"))
+	// Output:
+	// 59.101s 898
+	// <nil>
+	// true <nil>
+}
+
+func ExampleWithCap() {
+	now := time.Unix(0, 0)
+	clock := func() time.Time { return now }
+	redis := memstore.New(memstore.WithClock(clock))
+	here := slidegate.MustNew(wrap.Denials(redis, wrap.WithCap(100*time.Millisecond), wrap.WithDenialsClock(clock)), slidegate.PerMinute(1))
+	elsewhere := slidegate.MustNew(redis, slidegate.PerMinute(1))
+	for range 2 {
+		here.Take(context.Background(), "user:42")
+	}
+	elsewhere.Reset(context.Background(), "user:42")
+	fmt.Println(here.Allow(context.Background(), "user:42"))
+	now = now.Add(100 * time.Millisecond)
+	fmt.Println(here.Allow(context.Background(), "user:42"))
+	// Output:
+	// false <nil>
+	// true <nil>
 }
