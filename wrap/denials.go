@@ -46,9 +46,10 @@ func Denials(store slidegate.Store, options ...DenialsOption) *DenialsStore {
 		store: store,
 		most:  time.Second,
 		max:   DefaultMaxDenials,
-		clock: since(time.Now),
 		seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
 	}
+	begin := time.Now()
+	d.clock = func() time.Duration { return time.Since(begin) }
 	if store == nil {
 		d.reject("the store is nil: give the one to wrap")
 	}
@@ -57,12 +58,6 @@ func Denials(store slidegate.Store, options ...DenialsOption) *DenialsStore {
 	}
 	d.sets = make([]denialSet, d.max/ways)
 	return d
-}
-
-// since returns a clock that counts from now. That of time.Now is monotonic.
-func since(now func() time.Time) func() time.Duration {
-	begin := now()
-	return func() time.Duration { return now().Sub(begin) }
 }
 
 // DenialsStats counts since the store was made.

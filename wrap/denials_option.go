@@ -40,6 +40,7 @@ func WithDenialsClock(now func() time.Time) DenialsOption {
 			s.reject("the clock is nil: give a function such as time.Now")
 			return
 		}
-		s.clock = since(now)
+		begin := now()
+		s.clock = func() time.Duration { return now().Sub(begin) }
 	}
 }

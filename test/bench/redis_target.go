@@ -16,6 +16,9 @@ func redisTargets() (all []Target) {
 	add("redis-three", "slidegate-3-logs-allowed", 2.2)
 	add("redis-three", "slidegate-3-logs-denied", 2.2)
 
+	add("redis-denials", Remembered, 1.0/7)
+	add("redis-denials-calls", Remembered, 0.12)
+
 	// Bytes.
 	add("redis-memory", "slidegate-log-10", 260)
 	add("redis-memory", "slidegate-log-100", 900)

@@ -109,3 +109,18 @@ func TestRedisLogsArePacked(t *testing.T) {
 		}
 	}
 }
+
+// TestAnAttackIsRememberedAndRefused as it is without: the same share, for a tenth of the calls.
+func TestAnAttackIsRememberedAndRefused(t *testing.T) {
+	r := bench.NewRedis(t)
+	attack := bench.Attack{Callers: 4, For: 100 * time.Millisecond}
+	for _, remembered := range []bool{false, true} {
+		b := attack.Bear(r, remembered)
+		if b.Count[bench.Failed] > 0 || b.Count[bench.Denied]*10 < b.Decisions*8 || b.Count[bench.Allowed] == 0 {
+			t.Errorf("remembered %v: of %d so many were denied, allowed and failed: %v", remembered, b.Decisions, b.Count)
+		}
+		if most := map[bool]float64{false: 1, true: 0.2}[remembered]; b.Calls > most {
+			t.Errorf("remembered %v: %v calls a decision, want at most %v", remembered, b.Calls, most)
+		}
+	}
+}

@@ -10,8 +10,7 @@ type Target struct {
 // Targets returns what slidegate aims at. Those of time are in times the baseline; of part "three"
 // in times our limiter of one limit; of "quota" a quota of a million in times one of ten; of HTTP in
 // times the best rival, what is added where the request is allowed and the whole where it is denied or goes over a
-// socket; of
-// scripts in Redis in times a sorted set, of "redis-flat" a quota of ten, of "redis-three" one limit.
+// socket; of scripts in Redis in times a sorted set, of "redis-denials" the same without its memory, of "redis-flat" a quota of ten, of "redis-three" one limit.
 func Targets() []Target {
 	return append(redisTargets(), []Target{
 		{"hot1", LogTake, 1.0}, {"hot1", CounterTake, 1.0}, {"hot1", LogAllow, 0.75}, {"hot1", CounterAllow, 0.65},

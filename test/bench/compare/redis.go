@@ -55,7 +55,7 @@ func redisParts() (all []part) {
 		}
 		all = append(all, p)
 	}
-	return append(append(all, scripts()...), memory()...)
+	return slices.Concat(all, scripts(), denials(), memory())
 }
 
 func contenders() []bench.Contender {
@@ -122,6 +122,30 @@ func threeLogs(rounds int) part {
 		{"slidegate-log-denied", "", refuses(one)},
 		{"slidegate-3-logs-denied", "slidegate-log-denied", refuses(three)},
 	}}
+}
+
+// denials are two looks at the same bouts.
+func denials() []part {
+	attack := bench.Attack{Callers: 16, For: 500 * time.Millisecond}
+	bear := func(remembered bool, f func(*bench.Bout) float64) func() (float64, error) {
+		return func() (float64, error) {
+			b := attack.Bear(redis(), remembered)
+			if b.Count[bench.Failed] > 0 || b.Count[bench.Denied] < b.Decisions*8/10 {
+				return 0, fmt.Errorf("of %d decisions so many were denied, allowed and failed: %v", b.Decisions, b.Count)
+			}
+			return f(&b), nil
+		}
+	}
+	took := func(b *bench.Bout) float64 { return float64(b.Took) / float64(time.Microsecond) }
+	calls := func(b *bench.Bout) float64 { return b.Calls }
+	return []part{
+		{name: "redis-denials", about: "16 callers, 90 % of their requests refused; time of a decision", unit: "µs", rounds: 1, rows: []row{
+			{bench.Asked, "", bear(false, took)}, {bench.Remembered, bench.Asked, bear(true, took)},
+		}},
+		{name: "redis-denials-calls", about: "the same; calls of the store for a decision", unit: "", rounds: 1, rows: []row{
+			{bench.Asked, "", bear(false, calls)}, {bench.Remembered, "", bear(true, calls)},
+		}},
+	}
 }
 
 func memory() []part {
