@@ -42,4 +42,26 @@
 // Only the same cost is answered, over the same limits: what a larger one would have to wait is not known, and a smaller one
 // may have room. Decisions over several keys are always asked. It belongs in front of the [Circuit]: who is refused stays so in an
 // outage of less than a second. In front of a memory store there is no round trip to save.
+//
+// # Fallback
+//
+// While Redis is away a service can let everybody pass, or nobody. With a [Fallback] it decides by itself, by a share of
+// each quota, and goes back when Redis is there again:
+//
+//	store := wrap.Fallback(wrap.Denials(wrap.Circuit(redis)), memory, wrap.WithReplicas(live))
+//
+// What is promised, of processes of which each has a share of the quota: a window never holds more than the quota and the
+// shares of all processes, however often Redis comes and goes, since each store holds to its own part at all times.
+// More than the quota is reached where Redis has admitted before an outage what the processes do not know of.
+//
+// Nobody is refilled when Redis is back. The first decision of a key then charges there what the backup has admitted and
+// what still counts, limit by limit, as far as it fits; it is recorded at that time, so it counts for a window from then on. Each
+// process does that when it is asked for the key, and requests of the key that come in the same instant do not wait for it. The
+// backup does not forget, and in the next outage its share is what is left of it. Of up to 65,536 keys and limits
+// is it known what they owe; of more, some begin afresh in Redis. A reply that is lost while a debt is charged charges it twice.
+//
+// The answer of the backup has its clock, and readings in which all but the share counts as used, so remaining units
+// and waits are those of the share. Of a counter the reset is told later than it is, and, for a cost above one, the
+// retry may be told earlier. A refund goes where the charge was made, as the answer itself tells; what
+// was taken over meanwhile stays in Redis until its window is over. A reset goes to both stores, and fails if one does.
 package wrap

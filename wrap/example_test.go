@@ -143,3 +143,36 @@ func ExampleWithCap() {
 	// false <nil>
 	// true <nil>
 }
+
+func ExampleFallback() {
+	redis := &flaky{Store: memstore.New()} // as if it were across a network
+	store := wrap.Fallback(wrap.Circuit(redis), memstore.New(), wrap.WithShare(1, 2))
+	limiter := slidegate.MustNew(store, slidegate.PerHour(10).Named("login"))
+	ctx := context.Background()
+
+	redis.failing = true
+	for range 6 {
+		d, err := limiter.Take(ctx, "user:42")
+		fmt.Println(d.Allowed, d.Remaining(), err)
+	}
+	redis.failing = false
+	d, _ := limiter.Peek(ctx, "user:42")
+	fmt.Println(d.Remaining(), "left in Redis")
+	// Output:
+	// true 4 <nil>
+	// true 3 <nil>
+	// true 2 <nil>
+	// true 1 <nil>
+	// true 0 <nil>
+	// false 0 <nil>
+	// 5 left in Redis
+}
+
+func ExampleWithReplicas() {
+	live := func() int { return 4 } // as last seen
+	store := wrap.Fallback(gatetest.Failing(nil), memstore.New(), wrap.WithReplicas(live))
+	limiter := slidegate.MustNew(store, slidegate.PerHour(100))
+	d, _ := limiter.Take(context.Background(), "user:42")
+	fmt.Println(d.Remaining(), "of a fourth")
+	// Output: 24 of a fourth
+}
