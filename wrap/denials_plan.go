@@ -19,9 +19,7 @@ func (d *DenialsStore) Bind(limits []slidegate.Limit) (slidegate.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &denialsPlan{d: d, next: next, limits: limits}
-	p.quick, _ = next.(slidegate.QuickPlan)
-	return p, nil
+	return &denialsPlan{d, quick(next), limits}, nil
 }
 
 // BindJoint implements [slidegate.JointStore], where the wrapped store does. Refusals over several keys are not
@@ -49,8 +47,7 @@ func bindJoint(store slidegate.Store, parts [][]slidegate.Limit) (slidegate.Join
 // A denialsPlan asks the plan behind it what it does not remember.
 type denialsPlan struct {
 	d      *DenialsStore
-	next   slidegate.Plan
-	quick  slidegate.QuickPlan // next, if it is one
+	next   slidegate.QuickPlan
 	limits []slidegate.Limit
 }
 
@@ -221,11 +218,7 @@ func (p *denialsPlan) TakeOne(ctx context.Context, key string, cost int64) (allo
 		return false, now, known.reading(0, now), nil
 	}
 	var a slidegate.Answer
-	if p.quick != nil {
-		a.Allowed, a.Now, a.Readings[0], err = p.quick.TakeOne(ctx, key, cost)
-	} else {
-		a, err = p.next.Take(ctx, key, cost)
-	}
+	a.Allowed, a.Now, a.Readings[0], err = p.next.TakeOne(ctx, key, cost)
 	if err == nil {
 		p.learn(&q, cost, &a)
 	}

@@ -64,4 +64,9 @@
 // and waits are those of the share. Of a counter the reset is told later than it is, and, for a cost above one, the
 // retry may be told earlier. A refund goes where the charge was made, as the answer itself tells; what
 // was taken over meanwhile stays in Redis until its window is over. A reset goes to both stores, and fails if one does.
+//
+// # Observe and Shadow
+//
+// [Observe] tells of each call of a store: to a function, to a log with [ToLog], or to OpenTelemetry with the module otelgate.
+// [Shadow] refuses nobody, and tells who would be.
 package wrap

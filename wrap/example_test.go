@@ -176,3 +176,53 @@ func ExampleWithReplicas() {
 	fmt.Println(d.Remaining(), "of a fourth")
 	// Output: 24 of a fourth
 }
+
+func ExampleObserve() {
+	refused := 0
+	store := wrap.Observe(memstore.New(), func(e wrap.Event) {
+		if e.Op == wrap.OpTake && e.Err == nil && !e.Allowed {
+			refused++
+		}
+	})
+	limiter := slidegate.MustNew(store, slidegate.PerMinute(2))
+	for range 5 {
+		limiter.Take(context.Background(), "user:42")
+	}
+	fmt.Println(refused)
+	// Output: 3
+}
+
+func ExampleToLog() {
+	handler := slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey || a.Key == "took" {
+			return slog.Attr{}
+		}
+		return a
+	}})
+	store := wrap.Observe(memstore.New(), wrap.ToLog(slog.New(handler)))
+	limiter := slidegate.MustNew(store, slidegate.PerMinute(1).Named("login"))
+	for range 2 {
+		limiter.Take(context.Background(), "user:42")
+	}
+	// Output: level=INFO msg="wrap: the store was asked" op=take limits="[login=1/1m]" cost=1 allowed=false
+}
+
+func ExampleWithKeys() {
+	store := wrap.Observe(memstore.New(), func(e wrap.Event) { fmt.Println(e.Op, e.Keys) }, wrap.WithKeys())
+	limiter := slidegate.MustNew(store, slidegate.PerMinute(1))
+	limiter.Take(context.Background(), "user:42")
+	// Output: take [user:42]
+}
+
+func ExampleShadow() {
+	store := wrap.Shadow(memstore.New(), func(limits []slidegate.Limit) { fmt.Println("would be refused by one of", limits) })
+	limiter := slidegate.MustNew(store, slidegate.PerMinute(1).Named("login"))
+	for range 2 {
+		d, _ := limiter.Take(context.Background(), "user:42")
+		fmt.Println(d.Allowed, d.Remaining())
+	}
+	// Output:
+	// true 0
+	// would be refused by one of [login=1/1m]
+	// true 0
+}

@@ -27,9 +27,7 @@ func (f *FallbackStore) Bind(limits []slidegate.Limit) (slidegate.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &fallbackPlan{pair: pair, next: next}
-	p.quick, _ = next.(slidegate.QuickPlan)
-	return p, nil
+	return &fallbackPlan{pair, quick(next)}, nil
 }
 
 // BindJoint implements [slidegate.JointStore], where both stores do.
@@ -295,9 +293,8 @@ func (p *fallbackPair) refund(ctx context.Context, keys []string, charged slideg
 
 // A fallbackPlan is a pair over one key. It asks the primary at once where nothing is owed.
 type fallbackPlan struct {
-	pair  *fallbackPair
-	next  slidegate.Plan
-	quick slidegate.QuickPlan // next, if it is one
+	pair *fallbackPair
+	next slidegate.QuickPlan
 }
 
 func (p *fallbackPlan) owes(key string) bool {
@@ -342,11 +339,11 @@ func (p *fallbackPlan) Reset(ctx context.Context, key string) error {
 
 // Allow implements [slidegate.QuickPlan].
 func (p *fallbackPlan) Allow(ctx context.Context, key string, cost int64) (bool, error) {
-	if p.quick == nil || p.owes(key) {
+	if p.owes(key) {
 		a, err := p.Take(ctx, key, cost)
 		return a.Allowed, err
 	}
-	allowed, err := p.quick.Allow(ctx, key, cost)
+	allowed, err := p.next.Allow(ctx, key, cost)
 	if isAway(ctx, err) {
 		a, err := p.pair.takeBackup(ctx, []string{key}, cost, err)
 		return a.Allowed, err
@@ -357,11 +354,11 @@ func (p *fallbackPlan) Allow(ctx context.Context, key string, cost int64) (bool,
 // TakeOne implements [slidegate.QuickPlan].
 func (p *fallbackPlan) TakeOne(ctx context.Context, key string, cost int64) (allowed bool, now int64, r slidegate.Reading, err error) {
 	var a slidegate.Answer
-	if p.quick == nil || p.owes(key) {
+	if p.owes(key) {
 		a, err = p.Take(ctx, key, cost)
 		return a.Allowed, a.Now, a.Readings[0], err
 	}
-	allowed, now, r, err = p.quick.TakeOne(ctx, key, cost)
+	allowed, now, r, err = p.next.TakeOne(ctx, key, cost)
 	if isAway(ctx, err) {
 		a, err = p.pair.takeBackup(ctx, []string{key}, cost, err)
 		return a.Allowed, a.Now, a.Readings[0], err
