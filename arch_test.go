@@ -41,6 +41,8 @@ var mayImport = map[string][]string{
 	"connectgate": {".", "httpgate", "memstore"},
 	"grpcgate":    {".", "httpgate", "memstore"},
 
+	"otelgate": {".", "wrap"},
+
 	"caddygate":           {".", "httpgate", "memstore", "redisstore", "redisstore/rueidis", "wrap"},
 	"caddygate/cmd/caddy": {"caddygate"},
 }
