@@ -65,7 +65,7 @@ func numbers(all metricdata.ResourceMetrics) map[string]float64 {
 func words(set attribute.Set) string {
 	var all []string
 	for _, a := range set.ToSlice() {
-		all = append(all, string(a.Key)+"="+a.Value.Emit())
+		all = append(all, string(a.Key)+"="+a.Value.String())
 	}
 	return strings.Join(all, " ")
 }
