@@ -22,6 +22,9 @@ type Match struct {
 
 	// StatKey is what the original calls the rule in its statistics: domain.key_value.key.
 	StatKey string
+
+	// FirstLevel is where in StatKey its first level ends.
+	FirstLevel int
 }
 
 // overrideName is the state name of descriptors that have no place in the rules.
@@ -48,9 +51,12 @@ func (s *Set) Match(domain string, d *ratelimitv3.RateLimitDescriptor) Match {
 	}
 	last := path[len(path)-1]
 	m := Match{Rule: last.rule, StateName: last.stateName, StatKey: last.rule.StatKey}
-	m.Key = keyOf(domain, d.GetEntries(), path)
+	m.Key, m.FirstLevel = keyOf(domain, d.GetEntries(), path), len(domain)+1+len(path[0].statName)
 	if last.variable {
 		m.StatKey = statKey(domain, d.GetEntries(), path, last.rule.Detailed)
+		if !path[0].share && (path[0].valueToMetric || last.rule.Detailed) {
+			m.FirstLevel = levelEnd(domain, d.GetEntries()[0])
+		}
 	}
 	return m
 }
@@ -90,7 +96,7 @@ func override(domain string, entries []*ratelimitv3.RateLimitDescriptor_Entry, p
 	for _, e := range entries {
 		writeStat(&b, e.GetKey(), e.GetValue())
 	}
-	m.StatKey = b.String()
+	m.StatKey, m.FirstLevel = b.String(), levelEnd(domain, entries[0])
 	return m
 }
 
@@ -107,6 +113,14 @@ func statKey(domain string, entries []*ratelimitv3.RateLimitDescriptor_Entry, pa
 		}
 	}
 	return b.String()
+}
+
+// levelEnd returns where the first level of a statKey ends in which it is an entry with its value.
+func levelEnd(domain string, e *ratelimitv3.RateLimitDescriptor_Entry) int {
+	if e.GetValue() == "" {
+		return len(domain) + 1 + len(e.GetKey())
+	}
+	return len(domain) + 1 + len(e.GetKey()) + 1 + len(e.GetValue())
 }
 
 func writeStat(b *strings.Builder, key, value string) {

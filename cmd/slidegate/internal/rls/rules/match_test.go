@@ -1,10 +1,7 @@
 package rules_test
 
 import (
-	"encoding/json"
 	"fmt"
-	"iter"
-	"os"
 	"strings"
 	"testing"
 
@@ -12,48 +9,8 @@ import (
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/rls/rules"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/rls/vectors"
 )
-
-// A vector is a case of testdata/vectors.json.
-type vector struct {
-	ID, Area      string
-	Input, Expect json.RawMessage
-}
-
-// vectors yields those of an area, with input and answer read into in and want.
-func vectors[In, Want any](t *testing.T, area string, in *In, want *Want) iter.Seq[vector] {
-	t.Helper()
-	text, err := os.ReadFile("../testdata/vectors.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all []vector
-	if err := json.Unmarshal(text, &all); err != nil {
-		t.Fatal(err)
-	}
-	return func(yield func(vector) bool) {
-		n := 0
-		for _, v := range all {
-			if v.Area != area {
-				continue
-			}
-			n++
-			*in, *want = *new(In), *new(Want)
-			if err := json.Unmarshal(v.Input, in); err != nil {
-				t.Fatalf("%s: %v", v.ID, err)
-			}
-			if err := json.Unmarshal(v.Expect, want); err != nil {
-				t.Fatalf("%s: %v", v.ID, err)
-			}
-			if !yield(v) {
-				return
-			}
-		}
-		if n == 0 {
-			t.Errorf("no vector of %s", area)
-		}
-	}
-}
 
 func descriptor(keysAndValues ...string) *ratelimitv3.RateLimitDescriptor {
 	d := &ratelimitv3.RateLimitDescriptor{}
@@ -78,22 +35,20 @@ func TestMatchVectors(t *testing.T) {
 		Unit     string
 		Requests uint32 `json:"requests_per_unit"`
 	}
-	var in struct {
+	type input struct {
 		Case, Domain, YAML string
 		Descriptor         [][]string
 		Override           *override
 	}
-	var want struct {
-		Limit *struct {
-			Unit      string
-			Requests  uint32 `json:"requests_per_unit"`
-			StatKey   string `json:"stat_key"`
-			Quota     bool   `json:"quota_mode"`
-			Shadow    bool   `json:"shadow_mode"`
-			Unlimited bool
-		}
+	type limit struct {
+		Unit      string
+		Requests  uint32 `json:"requests_per_unit"`
+		StatKey   string `json:"stat_key"`
+		Quota     bool   `json:"quota_mode"`
+		Shadow    bool   `json:"shadow_mode"`
+		Unlimited bool
 	}
-	for v := range vectors(t, "rls.match", &in, &want) {
+	vectors.Each(t, "rls.match", func(id string, in input, want struct{ Limit *limit }) {
 		var parts []string
 		for _, e := range in.Descriptor {
 			parts = append(parts, e...)
@@ -107,20 +62,20 @@ func TestMatchVectors(t *testing.T) {
 		m := read(t, in.YAML).Match(in.Domain, d)
 		switch w := want.Limit; {
 		case w == nil && m != rules.Match{}:
-			t.Errorf("%s (%s): %+v, want no rule", v.ID, in.Case, m)
+			t.Errorf("%s (%s): %+v, want no rule", id, in.Case, m)
 		case w == nil:
 		case m.StatKey != w.StatKey || m.Key == "":
-			t.Errorf("%s (%s): %+v, want %s", v.ID, in.Case, m, w.StatKey)
+			t.Errorf("%s (%s): %+v, want %s", id, in.Case, m, w.StatKey)
 		case in.Override != nil && m.Rule != nil:
-			t.Errorf("%s (%s): rule %+v, want the limit of the request", v.ID, in.Case, m.Rule)
+			t.Errorf("%s (%s): rule %+v, want the limit of the request", id, in.Case, m.Rule)
 		case in.Override != nil:
 		case m.Rule == nil:
-			t.Errorf("%s (%s): no rule", v.ID, in.Case)
+			t.Errorf("%s (%s): no rule", id, in.Case)
 		case m.Rule.Requests != w.Requests || !strings.EqualFold(m.Rule.Unit.String(), w.Unit) || m.Rule.Shadow != w.Shadow ||
 			m.Rule.Quota != w.Quota || m.Rule.Unlimited != w.Unlimited:
-			t.Errorf("%s (%s): %+v, want %+v", v.ID, in.Case, m.Rule, w)
+			t.Errorf("%s (%s): %+v, want %+v", id, in.Case, m.Rule, w)
 		}
-	}
+	})
 }
 
 // TestKeysDoNotCollide: different descriptors have different keys, also where joining them by a sign would make them one.

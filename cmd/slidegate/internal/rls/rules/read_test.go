@@ -9,21 +9,21 @@ import (
 	"testing"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/rls/rules"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/rls/vectors"
 )
 
 // TestConfigVectors: what the original does not load, this does not either, and says where.
 func TestConfigVectors(t *testing.T) {
-	var in struct{ Case, YAML string }
-	var want struct{ Error bool }
-	for v := range vectors(t, "rls.config", &in, &want) {
+	type input struct{ Case, YAML string }
+	vectors.Each(t, "rls.config", func(id string, in input, want struct{ Error bool }) {
 		_, err := rules.Read([]rules.File{{Name: "cfg.yaml", Text: []byte(in.YAML)}})
 		if (err != nil) != want.Error {
-			t.Errorf("%s (%s): error is %v, want one: %v", v.ID, in.Case, err, want.Error)
+			t.Errorf("%s (%s): error is %v, want one: %v", id, in.Case, err, want.Error)
 		}
 		if err != nil && (!errors.Is(err, rules.ErrInvalid) || !regexp.MustCompile(`(?m)^cfg\.yaml:\d+: `).MatchString(err.Error())) {
-			t.Errorf("%s (%s): %q does not wrap ErrInvalid or has no line", v.ID, in.Case, err)
+			t.Errorf("%s (%s): %q does not wrap ErrInvalid or has no line", id, in.Case, err)
 		}
-	}
+	})
 }
 
 const tail = "    rate_limit: {unit: second, requests_per_unit: 1}\n"
