@@ -344,3 +344,16 @@ func TestUnits(t *testing.T) {
 	r.clock.advance(time.Second + 24*time.Hour/1000)
 	r.expect("a thousandth after it", ok, codes(ok), hits(1_000_000, "a=x"))
 }
+
+// TestASharedThreshold is one counter for all that the wildcard matches, and for nothing else.
+func TestASharedThreshold(t *testing.T) {
+	const text = "domain: d\ndescriptors:\n  - key: PATH\n    value: /api/*\n    share_threshold: %v\n    rate_limit: {unit: minute, requests_per_unit: 2}\n"
+	shared, apart := inMemory(t, fmt.Sprintf(text, true), rls.Options{}), inMemory(t, fmt.Sprintf(text, false), rls.Options{})
+	for _, c := range []struct {
+		path string
+		want pb.RateLimitResponse_Code
+	}{{"/api/feed", ok}, {"/api/x", ok}, {"/api/y", over}, {"/other", ok}} {
+		shared.expect(c.path, c.want, codes(c.want), entries("PATH="+c.path))
+		apart.expect(c.path, ok, codes(ok), entries("PATH="+c.path))
+	}
+}

@@ -14,23 +14,25 @@ func (s *Service) decideTogether(ctx context.Context, b *bound, asks []ask) (adm
 	t := &trial{groups: &b.groups}
 	admitted, err = t.admits(ctx, asks)
 	if err == nil && admitted {
-		return true, s.each(ctx, asks, func(a *ask, ctx context.Context) error {
-			if a.known {
-				return nil
-			}
-			return a.do(ctx)
-		})
+		err = s.each(ctx, asks, unlessKnown((*ask).do))
+	}
+	if err == nil && admitted {
+		return true, nil
 	}
 	t.undo(ctx)
-	if err != nil {
-		return false, err
+	if err == nil {
+		err = s.each(ctx, asks, unlessKnown((*ask).look))
 	}
-	return false, s.each(ctx, asks, func(a *ask, ctx context.Context) error {
+	return false, err
+}
+
+func unlessKnown(do func(*ask, context.Context) error) func(*ask, context.Context) error {
+	return func(a *ask, ctx context.Context) error {
 		if a.known {
 			return nil
 		}
-		return a.look(ctx)
-	})
+		return do(a, ctx)
+	}
 }
 
 // A trial is the charges of a request that may yet be refused.
