@@ -122,9 +122,9 @@ func (s *Service) Load(dir string) error {
 	return nil
 }
 
-// Use decides by a set from then on; requests under way end by the rules they began with. What has been counted stays, for a
-// counter is found by the domain, the keys and values of its descriptor and the length of its unit, and not by its rule: a rule whose number changes
-// goes on with what it has.
+// Use decides by a set from then on; requests under way end by the rules they began with. What has been counted stays, for
+// a counter is found by the domain, the keys and values of its descriptor and the length of its unit, and not by its
+// rule: one whose number changes goes on with what it has.
 func (s *Service) Use(set *rules.Set) error {
 	b := &bound{set: set, limits: make([]*pb.RateLimitResponse_RateLimit, len(set.Rules)), limiters: make([]*limiter, len(set.Rules))}
 	same := map[slidegate.Limit]*limiter{}

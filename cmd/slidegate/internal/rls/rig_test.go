@@ -36,10 +36,10 @@ type rig struct {
 	clock   clock
 }
 
-// A clock stands until it is moved.
-type clock struct{ ms atomic.Int64 }
+// A clock stands until it is moved, or goes on by a step with every look at it.
+type clock struct{ ms, step atomic.Int64 }
 
-func (c *clock) now() time.Time          { return time.UnixMilli(c.ms.Load()) }
+func (c *clock) now() time.Time          { return time.UnixMilli(c.ms.Add(c.step.Load())) }
 func (c *clock) advance(d time.Duration) { c.ms.Add(d.Milliseconds()) }
 
 // inMemory serves rules from memory, by a clock that begins at 1,700,000,000 s.

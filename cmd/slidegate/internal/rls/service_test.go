@@ -193,6 +193,15 @@ func TestTheWaitOfWhatUsedUpTheRest(t *testing.T) {
 	}
 }
 
+// TestWhatWasOverIsOver, also where there is room again before the answer is made.
+func TestWhatWasOverIsOver(t *testing.T) {
+	r := inMemory(t, plain, rls.Options{})
+	r.ask(hits(990, "token=u"))
+	r.clock.step.Store(time.Hour.Milliseconds() / 2)
+	r.clock.advance(time.Minute)
+	r.expect("as it leaves", over, codes(over), hits(200, "token=u"))
+}
+
 const modes = `
 domain: d
 descriptors:
@@ -293,6 +302,10 @@ func TestTogether(t *testing.T) {
 		})
 	}
 	r := inMemory(t, plain, rls.Options{Together: true})
+	r.ask(entries("a=x"))
+	if st := r.ask(hits(3, "b=x"), entries("a=x")).GetStatuses()[0]; st.GetCode() != ok || st.GetLimitRemaining() != 10 {
+		t.Errorf("%v: it shows what was given back", st)
+	}
 	r.expect("more than ever fits", over, codes(ok, over), entries("b=x"), hits(1001, "token=x"))
 	if b, token := r.left("b=x"), r.left("token=x"); b != 10 || token != 1000 {
 		t.Errorf("%d and %d left: something was charged", b, token)
