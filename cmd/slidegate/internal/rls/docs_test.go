@@ -18,8 +18,8 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/rls/rules"
 )
 
-// TestThePage: the rules of docs/envoy.md load and do what is said of them, its configuration is one of Envoy, and the message that it
-// shows is that of the mistake.
+// TestThePage: the rules of docs/envoy.md load and do what is said of them, its configuration is one of Envoy, and the
+// message that it shows is that of the mistake.
 func TestThePage(t *testing.T) {
 	page, err := os.ReadFile("../../../../docs/envoy.md")
 	if err != nil {

@@ -141,3 +141,15 @@ func TestAStoreThatIsAway(t *testing.T) {
 		}
 	}
 }
+
+// TestACallerWhoHasGone gets the error of that, also where calls that fail are OK, and it is no fault of the store.
+func TestACallerWhoHasGone(t *testing.T) {
+	m := rls.NewMetrics(rls.OurNames)
+	r := startRedis(t).inRedis(t, plain, rls.Options{FailOpen: true, Metrics: m})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := r.service.ShouldRateLimit(ctx, &pb.RateLimitRequest{Domain: "d", Descriptors: r.descriptors("a=x")})
+	if got := values(t, m); status.Code(err) != grpccodes.Canceled || got["slidegate_rls_errors_total{canceled}"] != 1 || got["slidegate_rls_errors_total{store}"] != 0 {
+		t.Errorf("%v, %v", err, got)
+	}
+}

@@ -312,7 +312,8 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// TestTogetherIsExact: of many requests at once over two limits the tighter admits as many as it may, and the other is charged for those.
+// TestTogetherIsExact: of many requests at once over two limits the tighter admits as many as it may, and the other is
+// charged for those.
 func TestTogetherIsExact(t *testing.T) {
 	r := inMemory(t, plain, rls.Options{Together: true})
 	if n := r.storm(30, entries("b=x"), entries("token=x")); n != 10 {
