@@ -53,7 +53,7 @@ var areas = map[string]func(t *testing.T, v vector){
 var elsewhere = map[string]string{
 	"grpc":          "TestVectors of grpcgate and of connectgate, which fail if one of them is not run",
 	"rls.":          "nobody: there is no Envoy rate limit service",
-	"forward_auth.": "nobody: there is no forward-auth endpoint",
+	"forward_auth.": "TestVectors of the command's package auth, which fails if one of them is not run",
 }
 
 // TestVectors runs the vectors of areas.
