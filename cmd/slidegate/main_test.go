@@ -72,6 +72,7 @@ type running struct {
 	cmd    *exec.Cmd
 	url    string // of the proxy
 	admin  string
+	auth   string // of the forward-auth door
 	mu     sync.Mutex
 	stderr strings.Builder
 	read   chan struct{} // closed when stderr ends
@@ -131,6 +132,8 @@ func (r *running) hear(line string) (ready bool) {
 		r.url = at
 	} else if at, ok := strings.CutPrefix(line, "  admin     "); ok {
 		admin = at
+	} else if at, ok := strings.CutPrefix(line, "  auth      "); ok {
+		r.auth = strings.Fields(at)[0]
 	} else if object := (struct{ Msg, URL, Admin string }{}); json.Unmarshal([]byte(line), &object) == nil && object.Msg == "listening" {
 		r.url, admin = object.URL, object.Admin
 	}
@@ -306,6 +309,16 @@ func TestBadUsage(t *testing.T) {
 		{`--upstream "http://x:70000": allowed is a URL`, serve("--upstream", "http://x:70000")},
 		{`--listen "127.0.0.1:70000": allowed is HOST:PORT with a port of 0 to 65535`, serve("--listen", "127.0.0.1:70000")},
 		{`--listen "": allowed is HOST:PORT`, serve("--listen", "")},
+		{"--upstream: it is about --listen, which is empty", serve("--listen", "", "--auth-listen", "127.0.0.1:0", "--auth-dialect", "nginx", "--upstream", "http://x")},
+		{`--auth-listen "9100": allowed is HOST:PORT`, serve("--auth-listen", "9100", "--auth-dialect", "nginx")},
+		{"--auth-dialect is missing: allowed is nginx, ingress-nginx, traefik, caddy, haproxy, envoy", serve("--auth-listen", "127.0.0.1:0")},
+		{`--auth-dialect "apache": allowed is nginx,`, serve("--auth-listen", "127.0.0.1:0", "--auth-dialect", "apache")},
+		{"--auth-dialect: it is about --auth-listen, which is not given", serve("--auth-dialect", "nginx")},
+		{"--auth-deny-status: it is about --auth-listen", serve("--auth-deny-status", "403")},
+		{"--auth-trusted-peers: it is about --auth-listen", serve("--auth-trusted-peers", "10.0.0.0/8")},
+		{"--auth-deny-status 500: allowed is 400 to 499", serve("--auth-listen", "127.0.0.1:0", "--auth-dialect", "nginx", "--auth-deny-status", "500")},
+		{`--auth-trusted-peers "0.0.0.0/0": that is everybody`, serve("--auth-listen", "127.0.0.1:0", "--auth-dialect", "nginx", "--auth-trusted-peers", "0.0.0.0/0")},
+		{`--auth-trusted-peers "nginx": no address`, serve("--auth-listen", "127.0.0.1:0", "--auth-dialect", "nginx", "--auth-trusted-peers", "nginx")},
 		{`--idle-timeout "5": allowed is a duration such as 10s`, serve("--idle-timeout", "5")},
 		{"--upstream-timeout -1s: allowed is a duration above 0", serve("--upstream-timeout", "-1s")},
 		{"--read-header-timeout 0s: allowed is a duration above 0", serve("--read-header-timeout", "0")},
@@ -338,6 +351,7 @@ func TestFailures(t *testing.T) {
 	for _, args := range [][]string{
 		{"serve", "--limit", "1/1s", "--listen", taken.Addr().String()},
 		{"serve", "--limit", "1/1s", "--listen", "127.0.0.1:0", "--admin", taken.Addr().String()},
+		{"serve", "--limit", "1/1s", "--listen", "127.0.0.1:0", "--auth-listen", taken.Addr().String(), "--auth-dialect", "nginx"},
 		{"replay", "--limit", "1/1s", "no such file"},
 		{"replay", "--limit", "1/1s", "."},
 	} {

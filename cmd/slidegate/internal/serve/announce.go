@@ -11,16 +11,24 @@ type fact struct{ about, text string }
 
 // announce says where it listens, what is limited, how clients are told apart, and what happens
 // without the store: as text, or as one object where the log is JSON.
-func (s *server) announce(front, admin net.Listener) {
-	facts := s.facts(front, admin)
+func (s *server) announce(doors []*door) {
+	at := map[string]net.Addr{}
+	for _, d := range doors {
+		at[d.flag] = d.listener.Addr()
+	}
+	url := "http://" + doors[0].listener.Addr().String()
+	if doors[0].flag == "auth-listen" {
+		url += "/auth"
+	}
+	facts := s.facts(at)
 	if s.logFormat == "json" {
-		attributes := []any{"url", "http://" + front.Addr().String()}
+		attributes := []any{"url", url}
 		for _, f := range facts {
 			attributes = append(attributes, f.about, f.text)
 		}
 		s.log.Info("listening", attributes...)
 	} else {
-		text := fmt.Sprintf("slidegate: listening on http://%s\n", front.Addr())
+		text := "slidegate: listening on " + url + "\n"
 		for _, f := range facts {
 			text += fmt.Sprintf("  %-9s %s\n", f.about, f.text)
 		}
@@ -31,7 +39,7 @@ func (s *server) announce(front, admin net.Listener) {
 	}
 }
 
-func (s *server) facts(front, admin net.Listener) []fact {
+func (s *server) facts(at map[string]net.Addr) []fact {
 	names := make([]string, len(s.limits))
 	for i, l := range s.limits {
 		names[i] = l.String()
@@ -46,11 +54,14 @@ func (s *server) facts(front, admin net.Listener) []fact {
 	if s.upstream != nil {
 		facts = append(facts, fact{"upstream", s.upstream.String()})
 	}
-	if admin != nil {
-		facts = append(facts, fact{"admin", fmt.Sprintf("http://%s/healthz /readyz /metrics", admin.Addr())})
+	if auth := at["auth-listen"]; auth != nil {
+		facts = append(facts, fact{"auth", fmt.Sprintf("http://%s/auth for %s, refusals are %d; %s may ask", auth, s.authDialect, s.authDenyStatus, strings.Join(s.authTrusted, ", "))})
 	}
-	if s.upstream == nil {
-		facts = append(facts, fact{"try", fmt.Sprintf("curl -i http://%s/", reachable(front.Addr()))}, fact{"read on", "docs/command.md"})
+	if admin := at["admin"]; admin != nil {
+		facts = append(facts, fact{"admin", fmt.Sprintf("http://%s/healthz /readyz /metrics", admin)})
+	}
+	if front := at["listen"]; front != nil && s.upstream == nil {
+		facts = append(facts, fact{"try", fmt.Sprintf("curl -i http://%s/", reachable(front))}, fact{"read on", "docs/command.md"})
 	}
 	return facts
 }

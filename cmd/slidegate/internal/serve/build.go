@@ -25,6 +25,7 @@ type server struct {
 	formats  []httpgate.Format
 	key      *keyexpr.Expr
 	upstream *url.URL
+	auth     http.Handler // nil for none
 	backend  *backend
 	limiter  *slidegate.Limiter
 	gate     *httpgate.Gate
@@ -40,7 +41,7 @@ type server struct {
 // build looks at every flag and starts nothing.
 func (p plan) build(version string, stderr io.Writer) (*server, error) {
 	s := &server{plan: p, stderr: stderr, log: newLogger(stderr, p.logFormat)}
-	for _, step := range []func() error{p.checkWords, p.checkNumbers, p.checkAddresses, s.parse, s.newGate} {
+	for _, step := range []func() error{p.checkWords, p.checkNumbers, p.checkAddresses, s.parse, s.newGate, s.newAuth} {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -85,13 +86,19 @@ func (p plan) checkNumbers() error {
 }
 
 func (p plan) checkAddresses() error {
-	for _, c := range []struct{ flag, value string }{{"listen", p.listen}, {"admin", p.admin}} {
-		if c.value == "" && c.flag == "admin" {
+	for _, c := range []struct {
+		flag, value string
+		mayBeEmpty  bool
+	}{{"listen", p.listen, p.authListen != ""}, {"auth-listen", p.authListen, true}, {"admin", p.admin, true}} {
+		if c.value == "" && c.mayBeEmpty {
 			continue
 		}
 		if _, port, err := net.SplitHostPort(c.value); err != nil || !isPort(port) {
 			return config.Usagef("--%s %q: allowed is HOST:PORT with a port of 0 to 65535, such as 127.0.0.1:8080", c.flag, c.value)
 		}
+	}
+	if p.listen == "" {
+		return config.RefuseFlags(p.given, "it is about --listen, which is empty", "upstream", "upstream-timeout")
 	}
 	return nil
 }
@@ -180,11 +187,7 @@ func (s *server) gateOptions() []httpgate.Option {
 		options = append(options, httpgate.By(s.keyOf))
 	}
 	if len(s.trusted) > 0 {
-		networks := make([]string, len(s.trusted))
-		for i, network := range s.trusted {
-			networks[i] = strings.TrimSpace(network)
-		}
-		options = append(options, httpgate.TrustProxies(networks...))
+		options = append(options, httpgate.TrustProxies(trimmed(s.trusted)...))
 	}
 	if s.trustedHops != unset {
 		options = append(options, httpgate.TrustHops(s.trustedHops))
@@ -196,6 +199,15 @@ func (s *server) gateOptions() []httpgate.Option {
 		return append(options, httpgate.FailClosed())
 	}
 	return append(options, httpgate.FailOpen())
+}
+
+// trimmed returns texts without the spaces around them.
+func trimmed(texts []string) []string {
+	all := make([]string, len(texts))
+	for i, text := range texts {
+		all[i] = strings.TrimSpace(text)
+	}
+	return all
 }
 
 // keyOf needs no address where the expression has none in it; the gate knows what to do without a key.

@@ -2,11 +2,14 @@
 package serve
 
 import (
+	"net/http"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/auth"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/config"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/storage"
 	"github.com/slidegate/slidegate/memstore"
@@ -18,6 +21,9 @@ type plan struct {
 	listen, admin, upstream, key, whenFull, onStoreError, clientIPHeader, logFormat string
 	limits, trusted, headers                                                        []string
 	trustedHops, ipv6Prefix, maxKeys                                                int
+	authListen, authDialect                                                         string
+	authTrusted                                                                     []string
+	authDenyStatus                                                                  int
 	readHeaderTimeout, idleTimeout, upstreamTimeout, grace                          time.Duration
 
 	storage storage.Flags
@@ -43,11 +49,15 @@ an upstream it answers itself, with a small JSON, so that limits can be tried.
 
 Every limit of a request is charged or none. State is in this process, and a restart begins with
 full quotas; with --store redis://… it is in Redis, and all processes that say so share the quotas.
-A Redis that does not answer in time is no reason to wait: --on-store-error says what then.`,
+A Redis that does not answer in time is no reason to wait: --on-store-error says what then.
+
+With --auth-listen it answers proxies that ask before they pass a request on (nginx, Traefik,
+Caddy, HAProxy, Envoy), beside or instead of being one.`,
 		Example: `  slidegate serve --limit 100/1m --upstream http://127.0.0.1:3000
   slidegate serve --limit login=5/15m --key ip+path --listen :8080 --admin 127.0.0.1:9090
   slidegate serve --limit 100/1m --trusted-proxies 10.0.0.0/8 --client-ip-header X-Forwarded-For
   slidegate serve --limit 100/1m --store redis://127.0.0.1:6379/0
+  slidegate serve --limit 100/1m --listen '' --auth-listen 127.0.0.1:9100 --auth-dialect nginx
   SLIDEGATE_LIMIT='burst=20/1s;sustained=100/1m' slidegate serve`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -71,7 +81,7 @@ const unset = -1
 
 func (p *plan) flags(f *pflag.FlagSet) {
 	f.StringArrayVar(&p.limits, "limit", nil, config.LimitsUsage)
-	f.StringVar(&p.listen, "listen", "127.0.0.1:8080", "the `address` to serve on; port 0 takes a free one")
+	f.StringVar(&p.listen, "listen", "127.0.0.1:8080", "the `address` to serve on; port 0 takes a free one; empty beside --auth-listen to be no proxy")
 	f.StringVar(&p.upstream, "upstream", "", "the `URL` of the service behind, such as http://127.0.0.1:3000, https:// or h2c:// (default: answer with a small JSON)")
 	f.StringVar(&p.key, "key", "ip", "the `expression` that tells clients apart: ip, header:NAME, cookie:NAME, path, host, method, joined by +")
 	f.StringSliceVar(&p.trusted, "trusted-proxies", nil, "`CIDRs` of the proxies in front whose word on the client's address counts (default: nobody's)")
@@ -82,6 +92,10 @@ func (p *plan) flags(f *pflag.FlagSet) {
 	f.StringVar(&p.onStoreError, "on-store-error", "open", "what to do with requests that cannot be decided: open lets them pass, closed answers 503")
 	f.IntVar(&p.maxKeys, "max-keys", memstore.DefaultMaxKeys, "the most `keys` to keep in memory, 1 to 1073741824; not with Redis")
 	f.StringVar(&p.whenFull, "when-full", "forget", "what a new key does when every key still counts: forget the one that would be idle soonest, or refuse to be decided; not with Redis")
+	f.StringVar(&p.authListen, "auth-listen", "", "the `address` for proxies that ask before they pass a request on, at /auth (default: none)")
+	f.StringVar(&p.authDialect, "auth-dialect", "", "the `proxy` that asks there: "+strings.Join(auth.Dialects(), ", "))
+	f.StringSliceVar(&p.authTrusted, "auth-trusted-peers", auth.Loopback, "`CIDRs` of the proxies that may ask there; others get 403")
+	f.IntVar(&p.authDenyStatus, "auth-deny-status", http.StatusTooManyRequests, "the `status` of refusals there, 400 to 499: 403 for an nginx that takes no other")
 	f.StringVar(&p.admin, "admin", "", "the `address` for /healthz, /readyz and /metrics (default: none)")
 	f.StringVar(&p.logFormat, "log-format", "text", "how to log: text or json")
 	f.DurationVar(&p.readHeaderTimeout, "read-header-timeout", 10*time.Second, "how long a client may take to send its header")
@@ -95,6 +109,8 @@ func complete(cmd *cobra.Command) {
 	values := map[string][]string{
 		"headers": {"draft-8", "draft-7", "draft-6", "legacy", "legacy-delta", "none"},
 		"key":     {"ip", "header:", "cookie:", "path", "host", "method"},
+
+		"auth-dialect": auth.Dialects(),
 	}
 	for flag, allowed := range words {
 		values[flag] = allowed

@@ -3,10 +3,8 @@ package serve
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -17,30 +15,23 @@ import (
 // run binds every address, says what it does, serves, and drains when it is told to end.
 func (s *server) run(ctx context.Context) error {
 	defer s.backend.close()
-	listener, err := net.Listen("tcp", s.listen)
-	if err != nil {
-		return fmt.Errorf("--listen: %w", err)
-	}
-	defer listener.Close()
-	var adminListener net.Listener
+	doors := s.doors()
+	all := doors
 	if s.admin != "" {
-		if adminListener, err = net.Listen("tcp", s.admin); err != nil {
-			return fmt.Errorf("--admin: %w", err)
-		}
-		defer adminListener.Close()
+		all = append(all[:len(all):len(all)], s.adminDoor())
 	}
+	if err := bind(all); err != nil {
+		return err
+	}
+	defer closeAll(all)
 	signal.Ignore(syscall.SIGPIPE) // whoever reads the log may go: the proxy stays
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	front := s.frontServer()
-	failed := make(chan error, 2)
-	go func() { failed <- front.Serve(listener) }()
-	if adminListener != nil {
-		admin := &http.Server{Handler: s.adminHandler(), ReadHeaderTimeout: s.readHeaderTimeout, IdleTimeout: s.idleTimeout, ErrorLog: s.debugLog()}
-		go func() { failed <- admin.Serve(adminListener) }()
-		defer admin.Close()
+	failed := make(chan error, len(all))
+	for _, d := range all {
+		go func() { failed <- d.server.Serve(d.listener) }()
 	}
-	s.announce(listener, adminListener)
+	s.announce(all)
 	go s.lookFirst(ctx)
 	select {
 	case err := <-failed:
@@ -48,18 +39,18 @@ func (s *server) run(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	stop() // a second signal ends the program at once
-	return s.drain(front)
+	return s.drain(doors)
 }
 
-func (s *server) drain(front *http.Server) error {
+func (s *server) drain(doors []*door) error {
 	s.draining.Store(true)
 	s.log.Info("draining: no new connections, requests under way may end", "grace", s.grace.String())
 	ctx, cancel := context.WithTimeout(context.Background(), s.grace)
 	defer cancel()
-	err := front.Shutdown(ctx)
+	err := shutdown(ctx, doors)
 	if errors.Is(err, context.DeadlineExceeded) {
 		s.log.Warn("requests were still under way when the grace time was over")
-		front.Close()
+		closeAll(doors)
 		return nil
 	}
 	// Shutdown knows nothing of connections that were taken over, such as WebSockets.
@@ -76,13 +67,14 @@ func (s *server) drain(front *http.Server) error {
 	return err
 }
 
-// frontServer has no timeout for whole requests and answers: streams may last.
-func (s *server) frontServer() *http.Server {
+// newServer returns a server of requests that are limited. It has no timeout for whole requests and answers: streams may
+// last.
+func (s *server) newServer(h http.Handler) *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
 	return &http.Server{
-		Handler:           s.gate.Wrap(s.around(s.behind())),
+		Handler:           h,
 		ReadHeaderTimeout: s.readHeaderTimeout,
 		IdleTimeout:       s.idleTimeout,
 		Protocols:         protocols,

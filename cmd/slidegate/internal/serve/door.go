@@ -1,0 +1,98 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/auth"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/config"
+)
+
+// A door is an address that is served, and by what. All of them ask the same limiter.
+type door struct {
+	flag     string // that opens it
+	address  string
+	server   *http.Server
+	listener net.Listener // nil until it is bound
+}
+
+// doors returns those that the flags open.
+func (s *server) doors() (open []*door) {
+	if s.listen != "" {
+		open = append(open, &door{flag: "listen", address: s.listen, server: s.newServer(s.gate.Wrap(s.around(s.behind())))})
+	}
+	if s.authListen != "" {
+		open = append(open, &door{flag: "auth-listen", address: s.authListen, server: s.newServer(s.auth)})
+	}
+	return open
+}
+
+// adminDoor returns the door of those who run the process. It stays open while the others drain.
+func (s *server) adminDoor() *door {
+	return &door{flag: "admin", address: s.admin, server: &http.Server{
+		Handler: s.adminHandler(), ReadHeaderTimeout: s.readHeaderTimeout, IdleTimeout: s.idleTimeout, ErrorLog: s.debugLog(),
+	}}
+}
+
+// bind takes the addresses of all doors, or of none.
+func bind(doors []*door) (err error) {
+	for _, d := range doors {
+		if d.listener, err = net.Listen("tcp", d.address); err != nil {
+			closeAll(doors)
+			return fmt.Errorf("--%s: %w", d.flag, err)
+		}
+	}
+	return nil
+}
+
+// closeAll gives the addresses back, and ends what still uses them.
+func closeAll(doors []*door) {
+	for _, d := range doors {
+		d.server.Close()
+		if d.listener != nil {
+			d.listener.Close()
+		}
+	}
+}
+
+// shutdown closes the doors at once and waits for the requests under way.
+func shutdown(ctx context.Context, doors []*door) error {
+	ended := make(chan error, len(doors))
+	for _, d := range doors {
+		go func() { ended <- d.server.Shutdown(ctx) }()
+	}
+	var all []error
+	for range doors {
+		all = append(all, <-ended)
+	}
+	return errors.Join(all...)
+}
+
+// newAuth makes the forward-auth door, if it is to be.
+func (s *server) newAuth() error {
+	if s.authListen == "" {
+		return config.RefuseFlags(s.given, "it is about --auth-listen, which is not given", "auth-dialect", "auth-deny-status", "auth-trusted-peers")
+	}
+	if s.authDialect == "" {
+		return config.Usagef("--auth-dialect is missing: allowed is %s", strings.Join(auth.Dialects(), ", "))
+	}
+	dialect, err := auth.ParseDialect(s.authDialect)
+	if err != nil {
+		return config.Usagef("--auth-%w", err)
+	}
+	s.auth, err = auth.New(auth.Config{
+		Dialect: dialect, Trusted: trimmed(s.authTrusted), DenyStatus: s.authDenyStatus, Logger: s.log,
+	}, s.gate.Wrap)
+	if err != nil {
+		return config.Usagef("%s", authFlagNames.Replace(strings.TrimPrefix(err.Error(), slidegate.ErrInvalidLimit.Error()+": ")))
+	}
+	return nil
+}
+
+// authFlagNames are what the settings of the forward-auth door are called here.
+var authFlagNames = strings.NewReplacer(", or say TrustEverybody", "", "trusted proxies", "--auth-trusted-peers", "deny status", "--auth-deny-status")
