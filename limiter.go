@@ -110,6 +110,26 @@ func (l *Limiter) With(limits ...Limit) (*Limiter, error) {
 	return next, nil
 }
 
+// Each returns a limiter for each limit alone, over the same store and the same state, in declared order: to count in
+// one limit what another has no room for, as [Limiter.TakeUpTo] of each does with what has been spent already. What
+// one of them decides the others know nothing of, so requests are for l to decide. [Unlimited] and [Blocked] have no
+// limits, and so none. Every error wraps [ErrInvalidLimit].
+func (l *Limiter) Each() ([]*Limiter, error) {
+	if len(l.limits) == 1 {
+		return []*Limiter{l}, nil
+	}
+	each := make([]*Limiter, len(l.limits))
+	for i, limit := range l.limits {
+		alone, err := New(l.store, limit)
+		if err != nil {
+			return nil, err
+		}
+		alone.waiters = l.waiters
+		each[i] = alone
+	}
+	return each, nil
+}
+
 // WithMaxWaiters returns a limiter over the same limits and state in which at most n callers may
 // wait at a time. n below 1 lets nobody wait.
 func (l *Limiter) WithMaxWaiters(n int) *Limiter {

@@ -29,8 +29,9 @@ func (l *Limiter) RefundN(ctx context.Context, d *Decision, n int64) error {
 
 // TakeUpTo charges cost units of key, or as many as there is room for where that is less: it is for
 // what has been spent already and cannot be refused any more. The Cost of the Decision says how
-// many were charged. If there is room for none it is a refusal, and nothing was charged. No window ever
-// holds more than the quota, so what did not fit is not charged later either.
+// many were charged, the same in every limit. If there is room for none it is a refusal, and nothing was charged. No
+// window ever holds more than the quota, so what did not fit is not charged later either. Where one limit is full and
+// another has room, as a minute and a day, the rest is charged by TakeUpTo of each limit alone: see [Limiter.Each].
 //
 // A cost above the smallest quota is no error here. The others are those of [Limiter.TakeN]; where one
 // comes, nothing is known to be charged. It asks the store once where all fits, mostly twice

@@ -121,6 +121,63 @@ func TestTakeUpToAtOnce(t *testing.T) {
 	}
 }
 
+// TestEachLimitAlone shares its state with the limiter, and charges no other limit.
+func TestEachLimitAlone(t *testing.T) {
+	// Neither limit has a name, and one differs from the other only in quota: With would not tell them apart.
+	l, _ := newLimiter(t, slidegate.PerMinute(10), slidegate.PerMinute(30), slidegate.PerHour(20).Counter())
+	if _, err := l.TakeN(background, "a", 6); err != nil {
+		t.Fatal(err)
+	}
+	each, err := l.WithMaxWaiters(0).Each()
+	if err != nil || len(each) != 3 {
+		t.Fatalf("%d limiters, %v", len(each), err)
+	}
+	for i, charged := range []int64{4, 24, 14} {
+		d, err := each[i].TakeUpTo(background, "a", 100)
+		if err != nil || d.Held() != charged || d.State(0).Limit != l.Limits()[i] {
+			t.Errorf("limit %d: %s, %d charged, %v", i, d, d.Held(), err)
+		}
+		if _, err := each[i].Wait(background, "a"); !errors.Is(err, slidegate.ErrTooManyWaiters) {
+			t.Errorf("limit %d: waiting: %v", i, err)
+		}
+		left := remaining(t, l, "a")
+		for j, others := range []int64{4, 24, 14} {
+			if want := others * int64(max(0, min(1, j-i))); left[j] != want {
+				t.Errorf("after limit %d, limit %d has %d left, want %d", i, j, left[j], want)
+			}
+		}
+	}
+	alone, _ := newLimiter(t, slidegate.PerMinute(10))
+	if each, err := alone.Each(); err != nil || len(each) != 1 || each[0] != alone {
+		t.Errorf("of one limit: %v, %v", each, err)
+	}
+	for _, none := range []*slidegate.Limiter{slidegate.Unlimited(), slidegate.Blocked()} {
+		if each, err := none.Each(); err != nil || len(each) != 0 {
+			t.Errorf("without limits: %v, %v", each, err)
+		}
+	}
+}
+
+func ExampleLimiter_Each() {
+	ctx := context.Background()
+	store, _ := exampleStore()
+	tokens := slidegate.MustNew(store, slidegate.PerMinute(1000), slidegate.PerDay(100_000))
+	each, err := tokens.Each()
+	if err != nil {
+		panic(err)
+	}
+	for _, limit := range each { // an answer took 3000, and nobody had asked
+		d, err := limit.TakeUpTo(ctx, "user:42", 3000)
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println(d.Binding().Limit, "counts", d.Held())
+	}
+	// Output:
+	// 1000/1m counts 1000
+	// 100000/1d counts 3000
+}
+
 func ExampleLimiter_RefundN() {
 	ctx := context.Background()
 	store, _ := exampleStore()

@@ -63,20 +63,44 @@ type part struct {
 
 // plateOf returns the plate of a limiter together with those that And has added.
 func (g *Gate) plateOf(limiter *slidegate.Limiter) *plate {
-	if len(g.also) == 0 {
-		return newPlate(policiesOf(limiter.Limits()))
-	}
 	limiters := []*slidegate.Limiter{limiter}
 	for _, p := range g.also {
 		limiters = append(limiters, p.limiter)
 	}
-	group, err := slidegate.NewGroup(limiters...)
-	if err != nil {
-		return &plate{err: err}
+	var p *plate
+	if len(limiters) == 1 {
+		p = newPlate(policiesOf(limiter.Limits()))
+	} else {
+		group, err := slidegate.NewGroup(limiters...)
+		if err != nil {
+			return &plate{err: err}
+		}
+		p = newPlate(policiesOf(group.Limits()))
+		p.group = group
 	}
-	p := newPlate(policiesOf(group.Limits()))
-	p.group = group
+	if g.settles && len(p.policies) > 1 {
+		p.each, p.err = eachAlone(limiters)
+	}
 	return p
+}
+
+// An alone is a limiter of one limit, and which key of a decision it counts.
+type alone struct {
+	limiter *slidegate.Limiter
+	key     int
+}
+
+func eachAlone(limiters []*slidegate.Limiter) (all []alone, err error) {
+	for i, l := range limiters {
+		each, err := l.Each()
+		if err != nil {
+			return nil, err
+		}
+		for _, one := range each {
+			all = append(all, alone{one, i})
+		}
+	}
+	return all, nil
 }
 
 // take asks the limiter, and those that And has added, about a request whose own key is found.

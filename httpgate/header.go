@@ -181,7 +181,8 @@ type plate struct {
 	refusals []atomic.Pointer[choice]      // by the set of limits that refused, made when first needed
 
 	group *slidegate.Group // where the gate decides over several keys
-	err   error            // why it cannot
+	each  []alone          // limits, where there are several and the gate settles
+	err   error            // why the limiters do not go together
 }
 
 func newPlate(policies []policy) *plate {

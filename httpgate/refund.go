@@ -61,7 +61,7 @@ func (a *account) finish(status int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.closed = true
-	if err := a.giveBack(ctx, a.held()); err != nil {
+	if _, err := a.adjust(ctx, 0); err != nil {
 		a.gate.unsettled(a.decision.Key(), err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -37,11 +38,11 @@ func TestSettleUpAndDown(t *testing.T) {
 		{0, 60, []int64{60}, []int64{0}, "[40 140]"},
 		{0, 60, []int64{0}, []int64{0}, "[100 200]"},
 		{0, 0, []int64{30}, []int64{0}, "[70 170]"},
-		{30, 60, []int64{75}, []int64{5}, "[0 100]"},
-		{40, 60, []int64{1000}, []int64{940}, "[0 100]"},
+		{30, 60, []int64{75}, []int64{5}, "[0 95]"},
+		{40, 60, []int64{1000}, []int64{940}, "[0 0]"},
 		{0, 10, []int64{20, 50, 90, 40, 30, 35}, []int64{0, 0, 0, 0, 0, 0}, "[65 165]"},
 		{30, 60, []int64{75, 65}, []int64{5, 0}, "[5 105]"},
-		{30, 60, []int64{75, 0, 100}, []int64{5, 0, 30}, "[0 100]"},
+		{30, 60, []int64{75, 0, 100}, []int64{5, 0, 30}, "[0 70]"},
 		{0, 10, []int64{50, 5, 0}, []int64{0, 0, 0}, "[100 200]"},
 	} {
 		l := slidegate.MustNew(memstore.New(), slidegate.PerHour(100), slidegate.PerDay(200).Counter())
@@ -133,6 +134,104 @@ func TestWhatIsGivenBackIsWhatWasSettled(t *testing.T) {
 	}
 	reserving(l, 10, settle(40), httpgate.RefundIf(func(status int) bool { return !ok(status) })).ServeHTTP(httptest.NewRecorder(), request("GET", "/", ""))
 	expect(t, "a success, left", left(t, l, "ip:192.0.2.1"), "[60]")
+}
+
+// TestFullMinuteDoesNotHideTheDay: what a limit has room for it counts, whatever the others have none for, and all of it
+// can be given back. Unpaid is what the fullest has no room for.
+func TestFullMinuteDoesNotHideTheDay(t *testing.T) {
+	for _, c := range []struct {
+		settled, unpaid []int64
+		left            string
+	}{
+		{[]int64{50_000}, []int64{49_000}, "[0 50000 9950000]"},
+		{[]int64{500, 50_000}, []int64{0, 49_000}, "[0 50000 9950000]"},
+		{[]int64{2_000_000}, []int64{1_999_000}, "[0 0 8000000]"},
+		{[]int64{50_000, 60_000, 200_000}, []int64{49_000, 59_000, 199_000}, "[0 0 9800000]"},
+		{[]int64{200_000, 30_000}, []int64{199_000, 29_000}, "[0 70000 9970000]"},
+		{[]int64{200_000, 400, 2000}, []int64{199_000, 0, 1000}, "[0 98000 9998000]"},
+		{[]int64{200_000, 0}, []int64{199_000, 0}, "[1000 100000 10000000]"},
+	} {
+		for giveBack, want := range map[bool]string{false: c.left, true: "[1000 100000 10000000]"} {
+			l := slidegate.MustNew(memstore.New(), slidegate.PerMinute(1000), slidegate.PerDay(100_000).Counter(), slidegate.Per(30*24*time.Hour, 10_000_000))
+			reserving(l, 1, func(_ http.ResponseWriter, r *http.Request) {
+				for i, n := range c.settled {
+					if unpaid, err := httpgate.Settle(r.Context(), n); err != nil || unpaid != c.unpaid[i] {
+						t.Errorf("settled %v: %d unpaid, %v; want %d", c.settled[:i+1], unpaid, err, c.unpaid[i])
+					}
+				}
+			}, httpgate.RefundIf(func(int) bool { return giveBack })).ServeHTTP(httptest.NewRecorder(), request("GET", "/", ""))
+			expect(t, fmt.Sprint("settled ", c.settled, ", given back ", giveBack, ": left"), left(t, l, "ip:192.0.2.1"), want)
+		}
+	}
+}
+
+// TestFullKeyDoesNotHideTheOthers: of several keys each limit counts its own, over one store and over two, and for a plan
+// that was chosen too.
+func TestFullKeyDoesNotHideTheOthers(t *testing.T) {
+	for stores, other := range map[string]slidegate.Store{"one store": nil, "two stores": memstore.New()} {
+		store := memstore.New()
+		if other == nil {
+			other = store
+		}
+		address := slidegate.MustNew(store, slidegate.PerMinute(100).Named("address"))
+		plan, err := address.With(slidegate.PerMinute(200).Named("address"), slidegate.PerDay(1000).Named("day"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		account := slidegate.MustNew(other, slidegate.PerMinute(500).Named("account"))
+		service := slidegate.MustNew(store, slidegate.PerMinute(10_000).Named("service"))
+		for _, giveBack := range []bool{true, false} {
+			handler := reserving(address, 50, func(_ http.ResponseWriter, r *http.Request) {
+				if unpaid, err := httpgate.Settle(r.Context(), 700); err != nil || unpaid != 500 {
+					t.Errorf("%s: %d unpaid, %v", stores, unpaid, err)
+				}
+			}, httpgate.Choose(func(*http.Request) *slidegate.Limiter { return plan }),
+				httpgate.And(account, httpgate.ByValue("account", func(*http.Request) string { return "ann" })),
+				httpgate.And(slidegate.Unlimited(), httpgate.ByMethod()),
+				httpgate.And(service, httpgate.ByEverybody()),
+				httpgate.RefundIf(func(int) bool { return giveBack }))
+			handler.ServeHTTP(httptest.NewRecorder(), request("GET", "/", ""))
+			want := "[0 300][0][9300]"
+			if giveBack {
+				want = "[200 1000][500][10000]"
+			}
+			expect(t, fmt.Sprint(stores, ", given back ", giveBack, ": left"), left(t, plan, "ip:192.0.2.1")+left(t, account, "account:ann")+left(t, service, "everybody"), want)
+		}
+	}
+}
+
+// TestOvershootsAtOnce: no window holds more than its quota, and the day has counted all that happened.
+func TestOvershootsAtOnce(t *testing.T) {
+	l := slidegate.MustNew(memstore.New(), slidegate.PerHour(1000), slidegate.PerDay(100_000))
+	handler := reserving(l, 1, func(_ http.ResponseWriter, r *http.Request) {
+		var wg sync.WaitGroup
+		for i := range 5 {
+			wg.Go(func() {
+				if _, err := httpgate.Settle(r.Context(), int64(100*i)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if _, err := httpgate.Settle(r.Context(), 300); err != nil {
+			t.Error(err)
+		}
+	})
+	var wg sync.WaitGroup
+	var served atomic.Int64
+	for range 20 {
+		wg.Go(func() {
+			w := httptest.NewRecorder()
+			if handler.ServeHTTP(w, request("GET", "/", "")); w.Code == 200 {
+				served.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	d, err := l.Peek(context.Background(), "ip:192.0.2.1")
+	if used := 100_000 - d.State(1).Remaining; err != nil || used != 300*served.Load() || d.State(0).Remaining > max(0, 1000-used) {
+		t.Errorf("%d served, %d counted, %s, %v", served.Load(), used, d, err)
+	}
 }
 
 // TestNothingToSettle says so, and where there are no limits it is no error.
