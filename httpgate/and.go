@@ -48,10 +48,11 @@ func And(limiter *slidegate.Limiter, by Option) Option {
 		switch {
 		case who.invalid != nil && g.invalid == nil:
 			g.invalid = who.invalid
-		case who.invalid == nil && !who.identified:
+		case who.invalid == nil && who.who == "":
 			g.reject("And: the option says nothing of who is asking: allowed are By, ByAddress, ByHeader, ByEverybody and their like")
 		}
 		g.also = append(g.also, part{limiter, who.identity})
+		g.watches = append(g.watches, who.watches...)
 	}
 }
 

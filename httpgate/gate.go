@@ -23,31 +23,31 @@ type Gate struct {
 	choose    func(*http.Request) *slidegate.Limiter
 	addresses Addresses
 
-	identity   identity // nil for the client's address
-	what       string   // the identity, for the log; empty where a request always has it
-	identified bool     // an option has said who is asking
-	copyKeys   bool
-	also       []part  // whose limits hold as well, each for a key of its own
-	secret     *digest // of keys; nil to store them as they are
+	identity identity // nil for the client's address
+	who      string   // the option that said who is asking
+	watches  []*watch // on all identities that a request may lack
+	copyKeys bool
+	also     []part  // whose limits hold as well, each for a key of its own
+	secret   *digest // of keys; nil to store them as they are
 
 	rules           *rules // nil for none
 	forbid          http.Handler
 	countPreflights bool
 
-	formats       formats
-	retryAfter    bool
-	retrySwitched bool           // whatever the formats
-	jitter        int64          // percent
-	random        func() float64 // 0 to 1, for the jitter
-	partition     *digest        // nil for no pk
+	formats    formats
+	retryAfter bool
+	retrySaid  string         // the option that switched it, whatever the formats
+	jitter     int64          // percent
+	random     func() float64 // 0 to 1, for the jitter
+	partition  *digest        // nil for no pk
 
 	status  int                              // of refusals; 0 for the problem's
-	problem func(violated ...string) Problem // of refusals
+	problem func(violated ...string) Problem // of refusals; nil for QuotaExceeded
 	body    *answer                          // of refusals; nil for the problem
 	deny    http.Handler                     // nil for the gate's own answer
 
 	closed http.Handler // nil to fail open
-	open   bool         // that was said, not left
+	fails  string       // the option that said so, or otherwise
 
 	refundIf func(status int) bool
 	settles  bool
@@ -77,7 +77,6 @@ func New(limiter *slidegate.Limiter, options ...Option) (*Gate, error) {
 		limiter: limiter,
 		formats: 1 << Draft8,
 		forbid:  forbiddenAnswer,
-		problem: QuotaExceeded,
 		random:  rand.Float64,
 		logger:  slog.New(slog.DiscardHandler),
 	}
@@ -321,7 +320,7 @@ func (g *Gate) judge(p *passage, plate *plate, err error) {
 		g.quiet.lost.failed(g.logger, err)
 	case p.Context.Err() == nil: // somebody who hangs up is no evidence against the store
 		g.quiet.down.failed(g.logger, err)
-		if g.closed == nil && !g.open && !g.shadow {
+		if g.fails == "" && !g.shadow {
 			g.warn(failOpen)
 		}
 	}

@@ -367,7 +367,7 @@ func TestStoreFailure(t *testing.T) {
 		{"closed", []httpgate.Option{httpgate.FailClosed()}, 503, 0, `{"type":"about:blank","title":"Service Unavailable","status":503}`},
 		{"closed with", []httpgate.Option{httpgate.FailClosedWith(500, map[string]any{"success": false, "message": "Rate limiter temporarily unavailable"})}, 500, 0, `{"message":"Rate limiter temporarily unavailable","success":false}`},
 		{"closed, another status", []httpgate.Option{httpgate.FailClosedWith(500, nil)}, 500, 0, `{"type":"about:blank","title":"Internal Server Error","status":500}`},
-		{"the last word", []httpgate.Option{httpgate.FailClosed(), httpgate.FailOpen()}, 200, 1, "hello"},
+		{"the last of two", []httpgate.Option{httpgate.FailClosedWith(500, nil), httpgate.FailClosedWith(502, "no")}, 502, 0, "no"},
 		{"with", []httpgate.Option{httpgate.FailWith(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if _, ok := httpgate.FromContext(r.Context()); ok || !errors.Is(httpgate.ErrorFromContext(r.Context()), slidegate.ErrUnavailable) {
 				t.Error("a decision where there is none, or no error")
@@ -487,6 +487,18 @@ func TestBadOptions(t *testing.T) {
 		{`ByCookie "a;b"`, []httpgate.Option{httpgate.ByCookie("a;b")}},
 		{"an option is nil", []httpgate.Option{nil}},
 		{"AddressFrom: the function is nil", []httpgate.Option{httpgate.AddressFrom(nil)}},
+		{"ByHeader with ByCookie: who is asking? give one, join them to one key with ByAll, or give the second a limiter of its own with And", []httpgate.Option{httpgate.ByHeader("X"), httpgate.ByCookie("y")}},
+		{"ByHeader with ByHeader: who is asking?", []httpgate.Option{httpgate.ByHeader("X"), httpgate.ByHeader("Y")}},
+		{"ByAddress with By: who is asking?", []httpgate.Option{httpgate.ByAddress(), httpgate.By(func(*http.Request) (string, error) { return "k", nil })}},
+		{"ByAll with ByEverybody: who is asking?", []httpgate.Option{httpgate.ByAll(httpgate.ByMethod(), httpgate.ByAddress()), httpgate.ByEverybody()}},
+		{"ByRoute with ByNetwork: who is asking?", []httpgate.Option{httpgate.ByRoute(nil), httpgate.ByNetwork(24, 48)}},
+		{"FailOpen with FailClosed: what becomes of requests that could not be decided? give one", []httpgate.Option{httpgate.FailOpen(), httpgate.FailClosed()}},
+		{"FailClosed with FailOpen", []httpgate.Option{httpgate.FailClosed(), httpgate.FailOpen()}},
+		{"FailClosedWith with FailWith", []httpgate.Option{httpgate.FailClosedWith(500, nil), httpgate.FailWith(http.NotFoundHandler())}},
+		{"RetryAfter with NoRetryAfter: give one", []httpgate.Option{httpgate.NoRetryAfter(), httpgate.RetryAfter()}},
+		{"OnDeny with DenyWith or DenyAs: who answers refused requests? give one", []httpgate.Option{httpgate.OnDeny(http.NotFoundHandler()), httpgate.DenyWith(429, nil)}},
+		{"OnDeny with DenyWith or DenyAs", []httpgate.Option{httpgate.DenyAs(httpgate.AbnormalUsage), httpgate.OnDeny(http.NotFoundHandler())}},
+		{"DenyWith of a body with DenyAs", []httpgate.Option{httpgate.DenyAs(httpgate.AbnormalUsage), httpgate.DenyWith(403, "no")}},
 		{"AddressFrom with TrustProxies", []httpgate.Option{httpgate.AddressFrom(fromVia), httpgate.TrustProxies("10.0.0.0/8")}},
 		{"AddressFrom with TrustProxies", []httpgate.Option{httpgate.AddressFrom(fromVia), httpgate.ClientIPHeader("X-Real-IP")}},
 		{`ByClaim "a:b": allowed is a name`, []httpgate.Option{httpgate.ByClaim("a:b", func(*http.Request) (string, bool) { return "", false })}},

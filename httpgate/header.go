@@ -251,7 +251,10 @@ func (g *Gate) refusal(p *plate, refused uint8) *choice {
 		return c
 	}
 	names := p.names(refused)
-	problem := g.problem(names...)
+	problem := QuotaExceeded(names...)
+	if g.problem != nil {
+		problem = g.problem(names...)
+	}
 	if p.ban {
 		problem = AbnormalUsage(names...)
 	}

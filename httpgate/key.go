@@ -23,8 +23,20 @@ var ErrNoAddress = errors.New("httpgate: the request has no client address to co
 // gate knows which proxies are believed. The reason is empty if the address was not looked for.
 type identity func(g *Gate, r *http.Request) (string, Reason, error)
 
-// by makes f the gate's identity; what names it in the log. A nil f is the client's address.
-func (g *Gate) by(what string, f identity) { g.identity, g.what, g.identified = f, what, true }
+// by makes f the gate's identity, as an option says; what names it in the log, and is empty where every request has
+// it. A nil f is the client's address.
+func (g *Gate) by(option, what string, f identity) {
+	if g.who != "" {
+		g.reject("%s with %s: who is asking? give one, join them to one key with ByAll, or give the second a limiter of its own with And", g.who, option)
+		return
+	}
+	g.who = option
+	if what != "" {
+		w := &watch{what: what}
+		f, g.watches = w.on(f), append(g.watches, w)
+	}
+	g.identity = f
+}
 
 // simply is an identity that has no need of the gate.
 func simply(f func(*http.Request) (string, error)) identity {
@@ -49,11 +61,11 @@ func By(f func(*http.Request) (string, error)) Option {
 			g.reject("By: the key function is nil")
 			return
 		}
-		g.by(whatBy, simply(f))
+		g.by(optionBy, optionBy, simply(f))
 	}
 }
 
-const whatBy = "By"
+const optionBy = "By"
 
 // CopyKeys copies the keys that the functions of [By], [ByClaim] and [ByValue] return; by default they are kept as
 // they are. It is for servers that use the memory of a request again, as fasthttp does, where a key that is
@@ -62,7 +74,7 @@ func CopyKeys() Option { return func(g *Gate) { g.copyKeys = true } }
 
 // ByAddress counts requests by the client's address; it is the default. It is there to be a part of
 // [ByAll].
-func ByAddress() Option { return func(g *Gate) { g.by("", nil) } }
+func ByAddress() Option { return func(g *Gate) { g.by("ByAddress", "", nil) } }
 
 // ByNetwork counts requests by the network of the client's address: so many bits of it, 8 to 32 of an IPv4
 // address and 16 to 128 of an IPv6 address; by default it is the address, as [IPv6Prefix] has it. Whoever rents
@@ -77,7 +89,7 @@ func ByNetwork(ipv4Bits, ipv6Bits int) Option {
 			g.reject("ByNetwork %d, %d: allowed are 8 to 32 bits of an IPv4 address, and 16 to 128 of an IPv6 address", ipv4Bits, ipv6Bits)
 			return
 		}
-		g.by("", func(g *Gate, r *http.Request) (string, Reason, error) {
+		g.by("ByNetwork", "", func(g *Gate, r *http.Request) (string, Reason, error) {
 			addr, reason := g.addresses.Find(r)
 			if !addr.IsValid() {
 				return "", reason, ErrNoAddress
@@ -99,7 +111,7 @@ func ByNetwork(ipv4Bits, ipv6Bits int) Option {
 // client use up everybody's quota.
 func ByEverybody() Option {
 	return func(g *Gate) {
-		g.by("", simply(func(*http.Request) (string, error) { return "everybody", nil }))
+		g.by("ByEverybody", "", simply(func(*http.Request) (string, error) { return "everybody", nil }))
 	}
 }
 
@@ -115,7 +127,7 @@ func ByHeader(name string) Option {
 		}
 		canonical := textproto.CanonicalMIMEHeaderKey(name)
 		prefix := "header:" + canonical + ":"
-		g.by("the header "+canonical, simply(func(r *http.Request) (string, error) {
+		g.by("ByHeader", "the header "+canonical, simply(func(r *http.Request) (string, error) {
 			value := ""
 			if values := r.Header[canonical]; len(values) > 0 {
 				value = trim(values[0])
@@ -140,7 +152,7 @@ func ByCookie(name string) Option {
 			return
 		}
 		prefix := "cookie:" + name + ":"
-		g.by("the cookie "+name, simply(func(r *http.Request) (string, error) {
+		g.by("ByCookie", "the cookie "+name, simply(func(r *http.Request) (string, error) {
 			cookie, err := r.Cookie(name)
 			if err != nil || cookie.Value == "" {
 				return "", err
@@ -166,7 +178,7 @@ func ByClaim(name string, f func(*http.Request) (string, bool)) Option {
 			return
 		}
 		prefix := "claim:" + name + ":"
-		g.by("the claim "+name, simply(func(r *http.Request) (string, error) {
+		g.by("ByClaim", "the claim "+name, simply(func(r *http.Request) (string, error) {
 			value, ok := f(r)
 			if !ok || value == "" {
 				return "", nil
@@ -191,7 +203,7 @@ func ByValue(kind string, f func(*http.Request) string) Option {
 			g.reject("ByValue %q: the function is nil", kind)
 			return
 		}
-		g.by("the value of kind "+kind, simply(func(r *http.Request) (string, error) {
+		g.by("ByValue", "the value of kind "+kind, simply(func(r *http.Request) (string, error) {
 			value := f(r)
 			if value == "" {
 				return "", nil
@@ -222,12 +234,13 @@ func ByAll(options ...Option) Option {
 			if part.invalid != nil && g.invalid == nil {
 				g.invalid = part.invalid
 			}
-			if !part.identified && part.invalid == nil {
+			if part.who == "" && part.invalid == nil {
 				g.reject("ByAll: option %d says nothing of who is asking: allowed are By, ByAddress, ByHeader, ByRoute and their like", i+1)
 			}
 			parts = append(parts, part.identity)
+			g.watches = append(g.watches, part.watches...)
 		}
-		g.by("", func(g *Gate, r *http.Request) (string, Reason, error) { return g.together(r, parts) })
+		g.by("ByAll", "", func(g *Gate, r *http.Request) (string, Reason, error) { return g.together(r, parts) })
 	}
 }
 
@@ -239,7 +252,7 @@ func (g *Gate) together(r *http.Request, parts []identity) (string, Reason, erro
 	var keys [maxParts]string
 	var reason Reason
 	for i, part := range parts {
-		key, why, err := g.who(r, part)
+		key, why, err := g.orAddress(r, part)
 		if err != nil {
 			return "", why, err
 		}
@@ -292,9 +305,9 @@ func (g *Gate) told(r *http.Request, id identity) (key string, reason Reason, ok
 	return bounded(key), reason, true
 }
 
-// who returns the key of one identity. Where that cannot tell, the key is the address, under its own
+// orAddress returns the key of one identity. Where that cannot tell, the key is the address, under its own
 // kind.
-func (g *Gate) who(r *http.Request, id identity) (string, Reason, error) {
+func (g *Gate) orAddress(r *http.Request, id identity) (string, Reason, error) {
 	if id != nil {
 		if key, reason, err := id(g, r); err == nil && key != "" {
 			return key, reason, nil

@@ -64,7 +64,8 @@ func (g *Gate) call(f func(*Event), e *Event) {
 
 // IgnoredHeaders returns how many requests came from a private or loopback address with a forwarding
 // header that the gate was not told to believe. That is likely a proxy, whose clients all count
-// as one then: see [TrustProxies].
+// as one then: see [TrustProxies]. The header is the one that [ClientIPHeader] names, or one in which proxies
+// commonly put the client's address.
 func (g *Gate) IgnoredHeaders() uint64 { return g.quiet.ignoredHeaders.Load() }
 
 // note tells the logger what a header could not be believed for.
@@ -74,8 +75,16 @@ func (g *Gate) note(r *http.Request, addr netip.Addr, reason Reason) {
 		if isDue(&g.quiet.complained) {
 			g.say(unreadableHeader, "header", g.addresses.header, "reason", string(reason))
 		}
-	case ReasonPeer, ReasonPeerUntrusted:
-		if (addr.IsPrivate() || addr.IsLoopback()) && forwarded(r.Header) != "" {
+	case ReasonPeer, ReasonPeerUntrusted, ReasonNoHeader:
+		private, sampling := reason != ReasonNoHeader && (addr.IsPrivate() || addr.IsLoopback()), g.sample != nil && !g.sample.over.Load()
+		if !private && !sampling {
+			return
+		}
+		name, value := g.addresses.forwarded(r.Header)
+		if sampling {
+			g.sample.crowd.look(hostOf(r.RemoteAddr), value)
+		}
+		if private && name != "" {
 			g.quiet.ignoredHeaders.Add(1)
 			g.warn(untrustedProxy)
 		}

@@ -12,7 +12,9 @@ import (
 )
 
 // An Option changes how [New] builds a gate. Options that cannot be built, alone or together, are
-// reported by New with an error that wraps [slidegate.ErrInvalidLimit].
+// reported by New with an error that wraps [slidegate.ErrInvalidLimit]. So are two that answer one question
+// differently, such as [FailOpen] and [FailClosed], and two that say who is asking, such as [ByHeader] and [ByCookie]. Of
+// an option that is given twice the last counts, but those that take a list, [And] and [Observe] add up.
 type Option func(*Gate)
 
 func invalidf(format string, args ...any) error {
@@ -79,7 +81,7 @@ func OnDeny(h http.Handler) Option {
 			g.reject("OnDeny: the handler is nil")
 			return
 		}
-		g.deny, g.body = h, nil
+		g.deny = h
 	}
 }
 
@@ -87,14 +89,14 @@ func OnDeny(h http.Handler) Option {
 // text, nil is the default body, anything else is sent as JSON. The default is that of [OnDeny].
 func DenyWith(status int, body any) Option {
 	return func(g *Gate) {
-		g.deny, g.status = nil, status
+		g.status = status
 		g.body = g.fixed("DenyWith", status, body)
 	}
 }
 
 // DenyAs makes f say which problem a refusal is, with the names of the limits that refused; the
 // default is [QuotaExceeded]. [ReducedCapacity] and [AbnormalUsage] are the other types of the draft.
-// The status is the problem's, unless [DenyWith] comes after it. f is called once for each set of
+// The status is the problem's, unless [DenyWith] gives another, with a nil body. f is called once for each set of
 // limits. It gets no name where no limit refused: the limiter is [slidegate.Blocked], or the cost is
 // below zero.
 func DenyAs(f func(violated ...string) Problem) Option {
@@ -106,7 +108,7 @@ func DenyAs(f func(violated ...string) Problem) Option {
 		if status := f().Status; status < 400 || status > 599 {
 			g.reject("DenyAs: a problem of status %d: allowed is 400 to 599", status)
 		}
-		g.deny, g.body, g.problem, g.status = nil, nil, f, 0
+		g.problem = f
 	}
 }
 
@@ -114,26 +116,37 @@ func DenyAs(f func(violated ...string) Problem) Option {
 // say so keeps the gate from warning of the first one. A request whose context ended before the store had
 // answered, such as that of a client that hung up, does not pass, or it would never be counted: its
 // answer, if anybody still waits for it, is that of [FailClosed].
-func FailOpen() Option { return func(g *Gate) { g.closed, g.open = nil, true } }
+func FailOpen() Option { return func(g *Gate) { g.failing("FailOpen", nil) } }
 
 // FailClosed refuses requests that could not be decided, with status 503 and no fields; the default
 // is to let them pass.
-func FailClosed() Option { return FailClosedWith(http.StatusServiceUnavailable, nil) }
+func FailClosed() Option { return failClosed("FailClosed", http.StatusServiceUnavailable, nil) }
 
 // FailClosedWith refuses requests that could not be decided with a status and a body, as [DenyWith]
 // has them; the default is to let them pass.
-func FailClosedWith(status int, body any) Option {
+func FailClosedWith(status int, body any) Option { return failClosed("FailClosedWith", status, body) }
+
+func failClosed(option string, status int, body any) Option {
 	return func(g *Gate) {
 		problem := Unavailable()
 		problem.Status = status
 		if title := http.StatusText(status); title != "" {
 			problem.Title = title
 		}
-		g.closed = negotiated(problem)
-		if a := g.fixed("FailClosedWith", status, body); a != nil {
-			g.closed = a
+		var closed http.Handler = negotiated(problem)
+		if a := g.fixed(option, status, body); a != nil {
+			closed = a
 		}
+		g.failing(option, closed)
 	}
+}
+
+// failing makes closed answer what could not be decided, as an option says; nil lets it pass.
+func (g *Gate) failing(option string, closed http.Handler) {
+	if g.fails != "" && g.fails != option {
+		g.reject("%s with %s: what becomes of requests that could not be decided? give one", g.fails, option)
+	}
+	g.closed, g.fails = closed, option
 }
 
 // fixed returns the answer with a status and a body, nil where the body is nil.
@@ -159,7 +172,7 @@ func FailWith(h http.Handler) Option {
 			g.reject("FailWith: the handler is nil")
 			return
 		}
-		g.closed = h
+		g.failing("FailWith", h)
 	}
 }
 
@@ -194,10 +207,17 @@ func Headers(set ...Format) Option {
 
 // RetryAfter sends Retry-After on refusals also where [Headers] chose no format; by default it goes
 // with the formats.
-func RetryAfter() Option { return func(g *Gate) { g.retryAfter, g.retrySwitched = true, true } }
+func RetryAfter() Option { return func(g *Gate) { g.retrying("RetryAfter", true) } }
 
 // NoRetryAfter sends no Retry-After, whatever [Headers] chose; by default it goes with the formats.
-func NoRetryAfter() Option { return func(g *Gate) { g.retryAfter, g.retrySwitched = false, true } }
+func NoRetryAfter() Option { return func(g *Gate) { g.retrying("NoRetryAfter", false) } }
+
+func (g *Gate) retrying(option string, yes bool) {
+	if g.retrySaid != "" && g.retrySaid != option {
+		g.reject("RetryAfter with NoRetryAfter: give one")
+	}
+	g.retryAfter, g.retrySaid = yes, option
+}
 
 // Jitter makes the waits that refusals tell longer by up to percent of each, 1 to 100, at random and
 // in whole seconds, so that clients that were refused together do not come back together; by default
@@ -370,10 +390,15 @@ func (g *Gate) apply(options []Option) error {
 	if g.invalid != nil {
 		return g.invalid
 	}
-	if g.apart && g.settles {
+	switch {
+	case g.apart && g.settles:
 		return invalidf("WithoutContext with Settling: handlers would find nothing to settle in the context: leave one of them out")
+	case g.deny != nil && (g.status != 0 || g.problem != nil):
+		return invalidf("OnDeny with DenyWith or DenyAs: who answers refused requests? give one")
+	case g.body != nil && g.problem != nil:
+		return invalidf("DenyWith of a body with DenyAs: which is the body of refusals? give one, or a nil body for the status alone")
 	}
-	if !g.retrySwitched {
+	if g.retrySaid == "" {
 		g.retryAfter = g.formats != 0
 	}
 	return g.addresses.complete()

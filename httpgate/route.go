@@ -20,10 +20,10 @@ import (
 // of mux, or the nearest one outside the gate.
 func ByRoute(mux *http.ServeMux) Option {
 	if mux == nil {
-		return func(g *Gate) { g.by("the route", simply(matched)) }
+		return func(g *Gate) { g.by("ByRoute", "the route", simply(matched)) }
 	}
 	return func(g *Gate) {
-		g.by("", simply(func(r *http.Request) (string, error) { return "route:" + patternOf(mux, r), nil }))
+		g.by("ByRoute", "", simply(func(r *http.Request) (string, error) { return "route:" + patternOf(mux, r), nil }))
 	}
 }
 
@@ -58,7 +58,7 @@ func asGet(pattern string) string {
 // that none can be made up for a budget of its own. It is there to be a part of [ByAll].
 func ByMethod() Option {
 	return func(g *Gate) {
-		g.by("", simply(func(r *http.Request) (string, error) { return "method:" + methodOf(r), nil }))
+		g.by("ByMethod", "", simply(func(r *http.Request) (string, error) { return "method:" + methodOf(r), nil }))
 	}
 }
 

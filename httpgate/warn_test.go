@@ -111,6 +111,18 @@ func TestWarnings(t *testing.T) {
 		return from("198.51.100.7:1", i, "X-Forwarded-For", fmt.Sprintf("203.0.113.%d", i%200))
 	}
 	throughDocker := func(i int) *http.Request { return from("172.17.0.1:1", i, "X-Forwarded-For", "203.0.113.7") }
+	// through is a request through one of n proxies with public addresses, which name the client in a header.
+	through := func(n int, header string) func(i int) *http.Request {
+		return func(i int) *http.Request {
+			return from(fmt.Sprintf("198.51.100.%d:%d", i%n, 1000+i), i, header, fmt.Sprintf("203.0.%d.%d", i%3000/250, i%250))
+		}
+	}
+	cdn := through(4, "X-Forwarded-For")
+	wrongNetworks := []Option{TrustProxies("192.0.2.0/24"), ClientIPHeader("CF-Connecting-IP")}
+	onePath := func(request func(i int) *http.Request) func(i int) *http.Request {
+		return func(i int) *http.Request { r := request(i); r.URL.Path = "/graphql"; return r }
+	}
+	key := func(key string) Option { return By(func(*http.Request) (string, error) { return key, nil }) }
 	failing := &downStore{Store: memstore.New()}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -128,6 +140,55 @@ func TestWarnings(t *testing.T) {
 		{"a public peer sends the header", plenty(), nil, 10, forwarding, ""},
 		{"a header that cannot be read", plenty(), []Option{TrustHops(2)}, 10, throughDocker, "unreadable-header"},
 
+		{"the header that was named", plenty(), wrongNetworks, 10, func(i int) *http.Request { return from("172.17.0.1:1", i, "CF-Connecting-IP", "203.0.113.7") }, "untrusted-proxy"},
+		{"a header of somebody's own that was named", plenty(), []Option{TrustProxies("192.0.2.0/24"), ClientIPHeader("X-Who")}, 10, func(i int) *http.Request { return from("172.17.0.1:1", i, "X-Who", "203.0.113.7") }, "untrusted-proxy"},
+		{"one that was not", plenty(), nil, 10, func(i int) *http.Request { return from("172.17.0.1:1", i, "X-Who", "203.0.113.7") }, ""},
+		{"a header of Cloudflare", plenty(), nil, 10, func(i int) *http.Request { return from("172.17.0.1:1", i, "CF-Connecting-IP", "203.0.113.7") }, "untrusted-proxy"},
+		{"a header of Akamai", plenty(), nil, 10, func(i int) *http.Request { return from("172.17.0.1:1", i, "True-Client-IP", "203.0.113.7") }, "untrusted-proxy"},
+		{"a header of Fly", plenty(), nil, 10, func(i int) *http.Request { return from("172.17.0.1:1", i, "Fly-Client-IP", "203.0.113.7") }, "untrusted-proxy"},
+		{"another", plenty(), nil, 10, func(i int) *http.Request { return from("172.17.0.1:1", i, "X-Client-IP", "203.0.113.7") }, "untrusted-proxy"},
+
+		{"a network with several public proxies", plenty(), nil, 1200, cdn, "untrusted-proxy"},
+		{"with sixteen", plenty(), nil, 1200, through(16, "X-Forwarded-For"), "untrusted-proxy"},
+		{"not a thousand of them yet", plenty(), nil, 999, cdn, ""},
+		{"of other networks than were named", plenty(), wrongNetworks, 1200, through(4, "CF-Connecting-IP"), "untrusted-proxy"},
+		{"of those that were named", plenty(), []Option{TrustProxies("198.51.100.0/24"), ClientIPHeader("CF-Connecting-IP")}, 1200, through(4, "CF-Connecting-IP"), ""},
+		{"that do not send what was named", plenty(), []Option{TrustProxies("198.51.100.0/24"), ClientIPHeader("CF-Connecting-IP")}, 1200, cdn, "untrusted-proxy"},
+		{"one proxy alone sends what was named, and nobody is believed", plenty(), wrongNetworks, 1200, through(1, "CF-Connecting-IP"), "one-key"},
+		{"for each of which the gate counts by route too", plenty(), []Option{ByAll(ByMethod(), ByAddress())}, 1200, cdn, "untrusted-proxy"},
+		{"and an identity that some have", plenty(), []Option{ByHeader("X-API-Key")}, 1200, func(i int) *http.Request {
+			r := cdn(i)
+			if i%2 == 0 {
+				r.Header.Set("X-API-Key", "k")
+			}
+			return r
+		}, "untrusted-proxy"},
+		{"and probes of the machine itself", plenty(), nil, 1200, func(i int) *http.Request {
+			if i%20 == 0 {
+				return from("127.0.0.1:1", i)
+			}
+			return cdn(i)
+		}, "untrusted-proxy"},
+		{"one client among few that makes headers up", plenty(), nil, 1200, func(i int) *http.Request {
+			if i%4 == 0 {
+				return from("198.51.100.77:1", i, "X-Forwarded-For", fmt.Sprintf("203.0.113.%d", i%200))
+			}
+			return from(fmt.Sprintf("198.51.100.%d:1", i%4), i)
+		}, ""},
+		{"one client that makes headers up, and is nearly all there is", plenty(), nil, 1200, func(i int) *http.Request {
+			if i%20 == 0 {
+				return oneClient(i)
+			}
+			return from("198.51.100.77:1", i, "X-Forwarded-For", fmt.Sprintf("203.0.%d.%d", i/200, i%200))
+		}, ""},
+		{"clients behind few proxies of their own, each for itself", plenty(), nil, 1200, func(i int) *http.Request {
+			return from(fmt.Sprintf("198.51.100.%d:1", i%10), i, "X-Forwarded-For", fmt.Sprintf("192.168.0.%d", i%10))
+		}, ""},
+		{"few clients behind few proxies", plenty(), nil, 1200, func(i int) *http.Request {
+			return from(fmt.Sprintf("198.51.100.%d:1", i%4), i, "X-Forwarded-For", fmt.Sprintf("192.168.0.%d", i%60))
+		}, ""},
+		{"many peers that all send it", plenty(), nil, 1200, through(17, "X-Forwarded-For"), ""},
+
 		{"all clients through a public proxy", plenty(), nil, 1200, forwarding, "one-key"},
 		{"one hop too few", plenty(), []Option{TrustHops(1)}, 1200, func(i int) *http.Request {
 			return from("198.51.100.7:1", i, "X-Forwarded-For", fmt.Sprintf("203.0.113.%d, 198.51.100.8", i%200))
@@ -142,6 +203,11 @@ func TestWarnings(t *testing.T) {
 		{"one client alone", plenty(), nil, 1200, oneClient, ""},
 		{"a constant key", plenty(), []Option{sameKey}, 1200, otherClient, "one-key"},
 		{"a constant key of one client", plenty(), []Option{sameKey}, 1200, oneClient, ""},
+		{"a constant key of a service with one path", plenty(), []Option{sameKey}, 1200, onePath(otherClient), "one-key"},
+		{"one tenant of few addresses and one path", plenty(), []Option{sameKey}, 1200, onePath(through(12, "X-Other")), ""},
+		{"a constant key of a kind that is whoever asks", plenty(), []Option{key("method:/pkg.Service/Method")}, 1200, otherClient, ""},
+		{"a constant key that the client has sent", plenty(), []Option{key("header:Tenant:t")}, 1200, otherClient, ""},
+		{"the key of everybody", plenty(), []Option{key("everybody")}, 1200, otherClient, ""},
 		{"that is meant", plenty(), []Option{ByEverybody()}, 1200, otherClient, ""},
 		{"one route of many clients", plenty(), []Option{ByMethod()}, 1200, otherClient, ""},
 		{"one tenant of many clients", plenty(), []Option{ByHeader("Tenant")}, 1200, func(i int) *http.Request { return from(peer(i), i, "Tenant", "t") }, ""},
@@ -157,6 +223,15 @@ func TestWarnings(t *testing.T) {
 		{"no value", plenty(), []Option{ByValue("account", func(*http.Request) string { return "" })}, 1200, otherClient, "no-key"},
 		{"one value of many clients", plenty(), []Option{ByValue("account", func(*http.Request) string { return "ann" })}, 1200, otherClient, ""},
 		{"no route, since there is no mux", plenty(), []Option{ByRoute(nil)}, 1200, otherClient, "no-key"},
+		{"no route, joined to the address", plenty(), []Option{ByAll(ByRoute(nil), ByAddress())}, 1200, otherClient, "no-key"},
+		{"no route, joined to a header that came", plenty(), []Option{ByAll(ByHeader("Tenant"), ByRoute(nil))}, 1200, func(i int) *http.Request { return from(peer(i), i, "Tenant", "t") }, "no-key"},
+		{"what is joined came, once each", plenty(), []Option{ByAll(ByHeader("Tenant"), ByCookie("c"))}, 1200, func(i int) *http.Request {
+			if i == 7 {
+				return from(peer(i), i, "Tenant", "t")
+			}
+			return from(peer(i), i, "Cookie", "c=1")
+		}, ""},
+		{"no key of another limiter", plenty(), []Option{And(slidegate.MustNew(memstore.New(), slidegate.PerDay(1e6)), ByValue("account", func(*http.Request) string { return "" }))}, 1200, otherClient, "no-key"},
 		{"no route of the mux", plenty(), []Option{ByRoute(http.NewServeMux())}, 1200, otherClient, ""},
 
 		{"a store that is down", slidegate.MustNew(failing, slidegate.PerHour(1)), nil, 10, oneClient, "fail-open"},
@@ -180,6 +255,16 @@ func TestWarnings(t *testing.T) {
 		if log := w.log.String(); strings.Contains(log, "198.51.100") || strings.Contains(log, "203.0.113") || strings.Contains(log, "one\n") {
 			t.Errorf("%s: a key or an address is in the log:\n%s", c.name, log)
 		}
+	}
+}
+
+// TestWarningsNameWhatIsMissing, all of it.
+func TestWarningsNameWhatIsMissing(t *testing.T) {
+	w := &watched{t: t}
+	g := w.gate(frozen(slidegate.PerHour(1e6)), ByAll(ByRoute(nil), ByCookie("c"), ByMethod()), And(frozen(slidegate.PerDay(1e6)), ByHeader("k")))
+	serve(g.Wrap(nothing), 1000, func(i int) *http.Request { return from(fmt.Sprintf("198.51.100.%d:1", i%200), i) })
+	if log := w.log.String(); !strings.Contains(log, `by="the route, the cookie c, the header K"`) {
+		t.Errorf("logged %s", log)
 	}
 }
 
