@@ -42,3 +42,11 @@ type CheckedClient interface {
 	Client
 	Check() error
 }
+
+// A ConnectingClient is a [Client] that knows how the last attempt to connect went. Some libraries try again
+// for longer than a call may take, and then the call ends without a word of why. ConnectError returns what the last
+// attempt failed with, nil where it succeeded; the error of a call that was not answered in time then wraps it too.
+type ConnectingClient interface {
+	Client
+	ConnectError() error
+}

@@ -81,8 +81,8 @@ const calm = time.Second
 // failed counts a failed call and returns the error for those who asked. The errors of contexts are
 // not wrapped: the store's own deadline has passed, and no caller has given up.
 func (s *Store) failed(cause error) error {
-	if errors.Is(cause, context.DeadlineExceeded) || errors.Is(cause, context.Canceled) {
-		cause = fmt.Errorf("%w: %v", s.errTimeout, cause)
+	if ofContext(cause) || cause == s.errTimeout {
+		cause = s.late(cause)
 	}
 	cause = withoutArguments(cause)
 	s.failures.Add(1)
@@ -91,6 +91,26 @@ func (s *Store) failed(cause error) error {
 		s.health.news.Store(&news{cause})
 	}
 	return fmt.Errorf("%w: redis: %w", slidegate.ErrUnavailable, cause)
+}
+
+func ofContext(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+}
+
+// late is the cause of a call that was not answered in time, with why the client could not connect if it knows.
+func (s *Store) late(cause error) error {
+	if c, ok := s.client.(ConnectingClient); ok {
+		switch err := c.ConnectError(); {
+		case err != nil && ofContext(err): // that of a dialer's own deadline
+			return fmt.Errorf("%w: the last attempt to connect failed: %v", s.errTimeout, err)
+		case err != nil:
+			return fmt.Errorf("%w: the last attempt to connect failed: %w", s.errTimeout, err)
+		}
+	}
+	if cause == s.errTimeout {
+		return cause
+	}
+	return fmt.Errorf("%w: %v", s.errTimeout, cause)
 }
 
 // arguments is what a server says before it repeats the arguments of a command that it does not know.

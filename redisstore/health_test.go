@@ -4,10 +4,46 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"os"
 	"strings"
 	"testing"
 )
+
+// A connecting client knows how the last attempt to connect went.
+type connecting struct {
+	*fake
+	err error
+}
+
+func (c connecting) ConnectError() error { return c.err }
+
+// TestLateCallsSayHowConnectingWent, wrapping that, but never the error of a context, which would be the caller's. Other
+// failures say what they are themselves.
+func TestLateCallsSayHowConnectingWent(t *testing.T) {
+	refused, own := errors.New("connection refused"), errors.New("LOADING")
+	for _, c := range []struct {
+		connect, cause error
+		want           string
+		wraps          error
+	}{
+		{nil, context.DeadlineExceeded, "no answer within 50ms: context deadline exceeded", nil},
+		{refused, context.DeadlineExceeded, "no answer within 50ms: the last attempt to connect failed: connection refused", refused},
+		{refused, own, "LOADING", own},
+		{fmt.Errorf("dial: %w", context.DeadlineExceeded), context.Canceled, "no answer within 50ms: the last attempt to connect failed: dial: context deadline exceeded", nil},
+		{os.ErrDeadlineExceeded, context.DeadlineExceeded, "no answer within 50ms: the last attempt to connect failed: i/o timeout", nil},
+	} {
+		err := New(connecting{&fake{}, c.connect}).failed(c.cause)
+		if !strings.HasSuffix(err.Error(), "redis: "+c.want) || c.wraps != nil && !errors.Is(err, c.wraps) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+			t.Errorf("%v and %v: %v, want %s", c.connect, c.cause, err, c.want)
+		}
+	}
+	s := New(connecting{&fake{}, nil})
+	if err := s.failed(s.errTimeout); !strings.HasSuffix(err.Error(), "redis: no answer within 50ms") {
+		t.Error(err)
+	}
+}
 
 // TestErrorsHideTheKey: a server that knows no EVALSHA repeats its arguments, the key among them.
 func TestErrorsHideTheKey(t *testing.T) {

@@ -11,11 +11,17 @@
 // answer has come; a script that has run would run again, and charge again. Commands of this adapter
 // are marked as not to be repeated, whatever the client's options say. Where a cluster says MOVED or
 // ASK they are sent on, for the node that says so has not run them.
+//
+// It tries to connect up to DialerRetries times, 5 by default, and DialerRetryTimeout apart, 100 ms by default, which is
+// longer than the store waits. So that the store's error says why nobody answered, as in "connection refused", the
+// adapter adds a hook to the client, which looks at attempts to connect and at nothing else.
 package goredis
 
 import (
 	"context"
 	"errors"
+	"net"
+	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
 
@@ -26,9 +32,56 @@ import (
 // [redis.ClusterClient]. It never closes the client. A [redis.Ring] is refused by [slidegate.New].
 //
 // [slidegate.New]: https://pkg.go.dev/github.com/slidegate/slidegate#New
-func New(client redis.UniversalClient) redisstore.Client { return &adapter{client} }
+func New(client redis.UniversalClient) redisstore.Client {
+	a := &adapter{client: client}
+	if a.Check() != nil {
+		return a
+	}
+	switch c := client.(type) {
+	case *redis.Client:
+		c.AddHook(&a.connects)
+	case *redis.ClusterClient:
+		c.OnNewNode(func(node *redis.Client) { node.AddHook(&a.connects) })
+	}
+	return a
+}
 
-type adapter struct{ client redis.UniversalClient }
+type adapter struct {
+	client   redis.UniversalClient
+	connects connects
+}
+
+// connects is a hook that keeps how the last attempt to connect went.
+type connects struct{ failed atomic.Pointer[error] }
+
+// DialHook implements redis.Hook.
+func (c *connects) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := next(ctx, network, address)
+		switch {
+		case err == nil:
+			c.failed.Store(nil)
+		case ctx.Err() == nil: // else nobody wanted the connection any more
+			c.failed.Store(&err)
+		}
+		return conn, err
+	}
+}
+
+// ProcessHook and ProcessPipelineHook implement redis.Hook. They let commands pass.
+func (c *connects) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+func (c *connects) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// ConnectError implements [redisstore.ConnectingClient].
+func (a *adapter) ConnectError() error {
+	if err := a.connects.failed.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
 
 // Check implements [redisstore.CheckedClient].
 func (a *adapter) Check() error {
