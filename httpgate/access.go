@@ -3,6 +3,7 @@ package httpgate
 import (
 	"cmp"
 	"errors"
+	"math"
 	"net/http"
 	"net/netip"
 	"path"
@@ -20,14 +21,17 @@ var ErrForbidden = errors.New("httpgate: the request is on the gate's Deny list"
 //
 //	192.0.2.0/24                   a client's network, or an address
 //	/healthz                       a path
+//	/static/                       all paths below it
 //	GET /healthz                   a path with a method; GET is also HEAD
 //	GET /healthz from 10.0.0.0/8   only from a network, or several with commas between
 //
 // The client's address is the one the gate counts by, behind proxies too. A path is exact, without
-// escapes: neither /healthz/ nor /healthz/../x nor /health%7A is /healthz. Of the entries of all
-// Exempt and [Deny] options that describe a request the one with the narrowest network decides, then
-// one with a path, then one with a method; of equal ones Deny. However many networks there are, they
-// cost one look-up for each length of prefix among them.
+// escapes: neither /healthz/ nor /healthz/../x nor /health%7A is /healthz. With a slash at its end it is that path and
+// all below, as in a http.ServeMux, but / is the root alone. Below a path only what is clean is exempt, with no escape that
+// is not needed, and without backslashes, semicolons and percent signs, in which servers behind the gate might
+// see the way out. Of the entries of all Exempt and [Deny] options that describe a request the one with the narrowest
+// network decides, then one with the path itself, then the longest above it, then one with a method; of equal ones
+// Deny. However many networks there are, they cost one look-up for each length of prefix among them.
 func Exempt(entries ...string) Option {
 	return func(g *Gate) { g.list("Exempt", exempt, entries) }
 }
@@ -36,7 +40,8 @@ func Exempt(entries ...string) Option {
 // asked; by default none is refused. [ForbidWith] changes the answer. Observers are told, with
 // [ErrForbidden]. Entries are those of [Exempt], and what is said there of several is true here, with
 // one difference: a denied path is denied in every spelling that a router could take for it, in
-// either case, cleaned, and with a slash at the end.
+// either case, cleaned, and with a slash at the end. So /internal/ denies /internal too, and what leads out of it again,
+// as /internal/../x does in a router that does not clean paths.
 func Deny(entries ...string) Option {
 	return func(g *Gate) { g.list("Deny", forbidden, entries) }
 }
@@ -74,11 +79,22 @@ type rule struct {
 // before orders rules as they decide.
 func (r rule) before(other rule) int {
 	return cmp.Or(
-		-cmp.Compare(min(len(r.path), 1), min(len(other.path), 1)),
+		-cmp.Compare(r.narrowness(), other.narrowness()),
 		-cmp.Compare(min(len(r.method), 1), min(len(other.method), 1)),
 		-cmp.Compare(r.verdict, other.verdict),
 	)
 }
+
+// narrowness orders rules by their paths: none, those above a request's the longer the better, and that itself.
+func (r rule) narrowness() int {
+	if r.path != "" && !r.below() {
+		return math.MaxInt
+	}
+	return len(r.path)
+}
+
+// below tells whether a rule is of all paths below its own.
+func (r rule) below() bool { return len(r.path) > 1 && strings.HasSuffix(r.path, "/") }
 
 // describes tells whether a rule is of a request, networks aside. Exempt takes one spelling of a path and
 // Deny takes all, so that neither can be talked into something by another one.
@@ -88,10 +104,34 @@ func (r rule) describes(req *asked) bool {
 		return false
 	case r.path == "":
 		return true
+	case r.verdict == exempt && r.below():
+		return strings.HasPrefix(req.URL.Path, r.path) && req.isPlain()
 	case r.verdict == exempt:
 		return req.URL.Path == r.path && req.URL.RawPath == ""
+	case r.below():
+		return isBelow(req.cleaned(), r.path) || isBelow(req.URL.Path, r.path)
 	}
 	return strings.EqualFold(req.cleaned(), path.Clean(r.path))
+}
+
+// isBelow tells whether a path, in either case, is below one that ends with a slash, or is that without the slash.
+func isBelow(p, above string) bool {
+	dir := strings.TrimSuffix(above, "/")
+	return strings.EqualFold(beginning(p, strings.Count(dir, "/")), dir)
+}
+
+// beginning returns a path up to its slash number n, counted from 0, or all of it.
+func beginning(p string, n int) string {
+	for i := range len(p) {
+		if p[i] != '/' {
+			continue
+		}
+		if n == 0 {
+			return p[:i]
+		}
+		n--
+	}
+	return p
 }
 
 // An asked is a request that rules are looked up for. Its path is cleaned once, however many rules
@@ -106,6 +146,11 @@ func (r *asked) cleaned() string {
 		r.clean = path.Clean("/" + r.URL.Path)
 	}
 	return r.clean
+}
+
+// isPlain tells whether the path has one spelling, and leads nowhere else for any server.
+func (r *asked) isPlain() bool {
+	return r.URL.RawPath == "" && !strings.ContainsAny(r.URL.Path, `\;%`) && strings.TrimSuffix(r.URL.Path, "/") == r.cleaned()
 }
 
 // rules are the entries of a gate's lists, by network. Those of no network are under the zero Prefix.
@@ -173,7 +218,7 @@ func (g *Gate) list(option string, v verdict, entries []string) {
 	}
 }
 
-const entryForms = `allowed is a network such as 10.0.0.0/8, a path such as /healthz, or "GET /healthz from 10.0.0.0/8"`
+const entryForms = `allowed is a network such as 10.0.0.0/8, a path such as /healthz, all below one such as /static/, or "GET /healthz from 10.0.0.0/8"`
 
 // parseEntry reads an entry; why says what is wrong with it. The networks are never empty.
 func parseEntry(entry string) (networks []netip.Prefix, r rule, why string) {
@@ -221,7 +266,7 @@ func badPath(p string) string {
 	case !strings.HasPrefix(p, "/"):
 		return "the path does not begin with a slash"
 	case strings.ContainsAny(p, "*{}?#%\\") || strings.ContainsFunc(p, func(r rune) bool { return !unicode.IsPrint(r) }):
-		return "a path is exact: it has no wildcard, no query and no escape"
+		return "a path is exact, or ends with a slash for all below it: it has no wildcard, no query and no escape"
 	case p != clean && p != clean+"/":
 		return "the path is not clean: it is " + clean
 	}

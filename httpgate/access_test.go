@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -79,6 +80,45 @@ func TestWhichEntryDecides(t *testing.T) {
 			if verdict != c.want {
 				t.Errorf("%s %s from %s: %s, want %s (status %d)", c.method, c.target, c.peer, verdict, c.want, w.Code)
 			}
+		}
+	}
+}
+
+// TestPathsBelow: a slash at the end of an entry is all below it. Exempt is what can be nothing else, Deny is every spelling,
+// and the longest path decides.
+func TestPathsBelow(t *testing.T) {
+	lists := []httpgate.Option{
+		httpgate.Deny("/internal/", "/static/private/", "POST /upload/", "/static/list", "/a/b/ from 10.0.0.0/8", "/same/"),
+		httpgate.Exempt("/static/", "GET /internal/health", "/static/private/logo.png", "/open/a/", "/same/", "/"),
+	}
+	for _, c := range []struct{ method, target, want string }{
+		{"GET", "/internal/", "403"}, {"GET", "/internal/x", "403"}, {"PUT", "/internal/x/y/", "403"}, {"GET", "/internal", "403"},
+		{"GET", "/INTERNAL/x", "403"}, {"GET", "/Internal", "403"}, {"GET", "//internal//x", "403"}, {"GET", "/./internal/x", "403"},
+		{"GET", "/x/../internal/y", "403"}, {"GET", "/internal/../x", "403"}, {"GET", "/internal%2Fx", "403"}, {"GET", "/%69nternal/x", "403"},
+		{"GET", "/internal/health", "exempt"}, {"POST", "/internal/health", "403"}, {"GET", "/internal/health/", "403"}, {"GET", "/internal/./health", "403"},
+		{"GET", "/internals", "counted"}, {"GET", "/internalx/y", "counted"}, {"GET", "/x/internal/y", "counted"}, {"GET", "/%E2%84%AA/internal", "counted"},
+		{"POST", "/upload/x", "403"}, {"GET", "/upload/x", "counted"},
+		{"GET", "/static/", "exempt"}, {"GET", "/static/a/b.css", "exempt"}, {"POST", "/static/a%20b", "exempt"}, {"GET", "/static/a/", "exempt"}, {"GET", "/static/..a", "exempt"},
+		{"GET", "/static", "counted"}, {"GET", "/STATIC/a", "counted"}, {"GET", "//static/a", "counted"}, {"GET", "/static//a", "counted"}, {"GET", "/static/a//", "counted"},
+		{"GET", "/static/../a", "counted"}, {"GET", "/static/./a", "counted"}, {"GET", "/static/%2E%2E/a", "counted"}, {"GET", "/static/..%2Fa", "counted"},
+		{"GET", "/static/..%5Ca", "counted"}, {"GET", "/static/..%5ca", "counted"}, {"GET", "/static/..;/a", "counted"}, {"GET", "/static/%252E%252E/a", "counted"}, {"GET", "/x/../static/a", "counted"},
+		{"GET", "/static/private/a", "403"}, {"GET", "/static/PRIVATE/a", "403"}, {"GET", "/static/private", "403"}, {"GET", "/static/private/logo.png", "exempt"},
+		{"GET", "/static/list", "403"}, {"GET", "/static/LIST", "403"}, {"GET", "/static/list/a", "exempt"},
+		{"GET", "/open/a/b", "exempt"}, {"GET", "/open/b", "counted"}, {"GET", "/same/a", "403"},
+		{"GET", "/a/b/c", "403"}, {"GET", "/a/c", "counted"},
+		{"GET", "/", "exempt"}, {"GET", "/a", "counted"}, // the root is no other path
+	} {
+		for range 2 {
+			slices.Reverse(lists)
+			w := newSite(t, limits(slidegate.PerMinute(1)), lists...).do(request(c.method, c.target, "10.0.0.1:1"))
+			got := fmt.Sprint(w.Code)
+			switch {
+			case w.Code == 200 && w.Header().Get("RateLimit") == "":
+				got = "exempt"
+			case w.Code == 200:
+				got = "counted"
+			}
+			expect(t, c.method+" "+c.target, got, c.want)
 		}
 	}
 }
