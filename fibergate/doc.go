@@ -31,9 +31,9 @@
 //
 // Options of package httpgate take functions of an *http.Request. Behind this gate its Pattern is the
 // path of the route that the gate stands in, such as /items/:id, and [Context] returns the fiber.Ctx, with
-// its parameters and what earlier handlers have set. Fiber finds routes one by one: a gate in app.Use
-// does not know yet which handler comes, and its Pattern is that of Use. To count by route, with
-// httpgate.ByRoute(nil) or otherwise, put the gate into the route, before its handler.
+// its parameters and what earlier handlers have set. Fiber finds routes one by one: a gate in app.Use or in
+// a group does not know yet which handler comes, and its Pattern is empty, so that httpgate.ByRoute(nil) counts by the
+// client's address there, and warns. To count by route, put the gate into the route, before its handler.
 //
 // The client's address is found by the rules of package httpgate, not by Fiber's IP: behind a trusted
 // proxy that is the whole ProxyHeader, or the first address in it, which whoever sent the request wrote.

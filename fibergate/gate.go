@@ -103,10 +103,11 @@ func (p *passage) Value(key any) any {
 
 func middleware(wrap func(http.Handler) http.Handler) fiber.Handler {
 	gate := wrap(http.HandlerFunc(admit))
+	known := new(routes)
 	return func(c fiber.Ctx) error {
 		p := &passage{Context: c.Context(), fiber: c, response: response{fast: c.Response()}}
 		p.response.load()
-		if gate.ServeHTTP(&p.response, view(p, c)); !p.answered {
+		if gate.ServeHTTP(&p.response, view(p, c, known)); !p.answered {
 			p.response.finish()
 		}
 		if !p.admitted {

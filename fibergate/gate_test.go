@@ -2,9 +2,11 @@ package fibergate_test
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -122,6 +124,67 @@ func TestRoutesAreKeys(t *testing.T) {
 		if status, _ := ask(app, "GET", c.target); status != c.status {
 			t.Errorf("%s: status %d, want %d", c.target, status, c.status)
 		}
+	}
+}
+
+// TestPatternsAreThoseOfRoutes, wherever the gate stands: what all routes have in common is none.
+func TestPatternsAreThoseOfRoutes(t *testing.T) {
+	var seen []string
+	look := func() fiber.Handler {
+		return fibergate.MustNew(slidegate.Unlimited(), httpgate.By(func(r *http.Request) (string, error) {
+			seen = append(seen, r.Pattern)
+			return "", nil
+		}))
+	}
+	next := func(c fiber.Ctx) error { return c.Next() }
+	app := fiber.New()
+	app.Use(look())
+	app.Use("/api", next, look(), next)
+	app.Get("/", look(), text("root"))
+	app.Get("/alone", func(c fiber.Ctx) error { return look()(c) })
+	group := app.Group("/api", look())
+	group.Get("/items/:id", next, look(), text("item"))
+	group.All("/any", look(), next, text("any"))
+	sub := fiber.New()
+	sub.Use(look(), next)
+	sub.Get("/:x", look(), text("mounted"))
+	app.Use("/sub", sub)
+	for _, c := range []struct{ method, target, want string }{
+		{"GET", "/", `["" "/"]`},
+		{"GET", "/alone", `["" "/alone"]`},
+		{"GET", "/api/items/7", `["" "" "" "/api/items/:id"]`},
+		{"HEAD", "/api/items/7", `["" "" "" "/api/items/:id"]`},
+		{"PUT", "/api/any", `["" "" "" "/api/any"]`},
+		{"GET", "/sub/7", `["" "" "/sub/:x"]`},
+		{"GET", "/nowhere", `[""]`},
+	} {
+		for range 2 { // the second time it is remembered
+			seen = nil
+			ask(app, c.method, c.target)
+			if got := fmt.Sprintf("%q", seen); got != c.want {
+				t.Errorf("%s %s: %s, want %s", c.method, c.target, got, c.want)
+			}
+		}
+	}
+}
+
+// TestByRouteBeforeTheRouteIsKnown counts each client by its address, never all in one, and warns.
+func TestByRouteBeforeTheRouteIsKnown(t *testing.T) {
+	var log bytes.Buffer
+	gate := httpgate.MustNew(slidegate.MustNew(memstore.New(), slidegate.PerHour(1_000_000)), httpgate.ByRoute(nil), httpgate.Logger(slog.New(slog.NewTextHandler(&log, nil))))
+	app := fiber.New()
+	app.Use(fibergate.Wrap(gate))
+	app.Get("/:x", func(c fiber.Ctx) error {
+		d, _ := fibergate.FromContext(c)
+		return c.SendString(d.Key())
+	})
+	for range 1000 {
+		if _, key := ask(app, "GET", "/7"); key != "ip:0.0.0.0" {
+			t.Fatalf("the key is %q", key)
+		}
+	}
+	if !strings.Contains(log.String(), "warning=no-key") {
+		t.Errorf("logged %s", &log)
 	}
 }
 

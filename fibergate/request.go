@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/textproto"
 	"net/url"
+	"slices"
+	"sync"
 
 	"github.com/gofiber/fiber/v3"
 	"github.com/valyala/fasthttp"
@@ -14,7 +16,7 @@ import (
 
 // view is the request as net/http would show it, with a context. Nothing in it but the body is memory that fasthttp
 // uses again.
-func view(ctx context.Context, c fiber.Ctx) *http.Request {
+func view(ctx context.Context, c fiber.Ctx, known *routes) *http.Request {
 	fast := c.Request()
 	r := &http.Request{
 		Method:     c.Method(),
@@ -24,7 +26,7 @@ func view(ctx context.Context, c fiber.Ctx) *http.Request {
 		RemoteAddr: c.RequestCtx().RemoteAddr().String(),
 		TLS:        c.RequestCtx().TLSConnectionState(),
 		Body:       http.NoBody,
-		Pattern:    c.FullPath(),
+		Pattern:    known.pattern(c),
 	}
 	r.Proto, r.ProtoMajor, r.ProtoMinor = protocol(fast.Header.Protocol())
 	if r.URL = urlOf(r.RequestURI, fast.URI()); r.URL.Host != "" {
@@ -43,6 +45,38 @@ func view(ctx context.Context, c fiber.Ctx) *http.Request {
 		r.Body = io.NopCloser(bytes.NewReader(fast.Body()))
 	}
 	return r.WithContext(ctx)
+}
+
+// routes remember which of Fiber's routes are none of app.Use. They are as many as a program has.
+type routes struct{ none sync.Map } // *fiber.Route to bool
+
+// pattern is the path of the route that a handler stands in. It is empty where that is no route but app.Use or a group,
+// which run before the route is known: their path is the same for all that follows.
+func (known *routes) pattern(c fiber.Ctx) string {
+	route := c.Route()
+	switch {
+	case !c.IsMiddleware(): // the last handler of a route
+		return route.Path
+	case len(route.Handlers) < 2: // Use, with no other handler
+		return ""
+	}
+	none, ok := known.none.Load(route)
+	if !ok {
+		none = isRoute(c.App(), route)
+		known.none.Store(route, none)
+	}
+	if none.(bool) {
+		return route.Path
+	}
+	return ""
+}
+
+// isRoute tells whether a route with several handlers is none of Use. Fiber says that only of all its routes together, and in
+// copies, which share their handlers with it.
+func isRoute(app *fiber.App, route *fiber.Route) bool {
+	return slices.ContainsFunc(app.GetRoutes(true), func(r fiber.Route) bool {
+		return len(r.Handlers) > 0 && &r.Handlers[0] == &route.Handlers[0]
+	})
 }
 
 // urlOf is the URL of a request as net/http has it, as long as that has the path by which Fiber routes. Fiber lets
