@@ -8,6 +8,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/httpgate"
 )
 
 // A Client holds outgoing calls to a limiter: a connect.Interceptor of clients, which does nothing in
@@ -54,7 +55,7 @@ func (e *RefusedError) coded() error {
 	if errors.Is(e.Err, context.DeadlineExceeded) {
 		return connect.NewError(connect.CodeDeadlineExceeded, e)
 	}
-	return exhausted(e.Wait, nil, e)
+	return exhausted(e.Wait, &httpgate.Outcome{}, e)
 }
 
 // WrapUnary implements connect.Interceptor.

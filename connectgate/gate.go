@@ -81,7 +81,7 @@ func (g *Gate) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 		o := g.decide(ctx, &Call{Spec: req.Spec(), Peer: req.Peer(), Header: req.Header(), Message: req.Any()}, req.HTTPMethod())
 		if !o.Admitted {
 			err := refusal(ctx, &o)
-			if req.HTTPMethod() == http.MethodGet {
+			if req.Peer().Protocol == connect.ProtocolConnect { // the others answer 200, to a POST
 				err.Meta()["Cache-Control"] = []string{"no-store"} // RFC 6585 section 4
 			}
 			return nil, err
@@ -202,13 +202,18 @@ func refusal(ctx context.Context, o *httpgate.Outcome) *connect.Error {
 	if o.Decision == nil {
 		return undecided(ctx, o.Err)
 	}
-	err := exhausted(o.Decision.RetryAfter(), o.Violated, errQuota)
+	why := errQuota
+	if o.Banned {
+		why = errAbnormal
+	}
+	err := exhausted(o.Decision.RetryAfter(), o, why)
 	add(err.Meta(), o.Header)
 	return err
 }
 
 var (
 	errQuota     = errors.New("quota exceeded")
+	errAbnormal  = errors.New("abnormal usage detected")
 	errForbidden = errors.New("the call is not allowed")
 	errAddress   = errors.New("the call has no client address to count it under")
 	errLimits    = errors.New("the limits of the call do not go together")
@@ -241,16 +246,19 @@ func gone(ctx context.Context) *connect.Error {
 
 // exhausted is the error of a refusal, with the details of google/rpc/error_details.proto. A wait of 0
 // is one that helps nothing. The subject is the limit, never the key: keys are people.
-func exhausted(wait time.Duration, violated []string, why error) *connect.Error {
+func exhausted(wait time.Duration, o *httpgate.Outcome, why error) *connect.Error {
 	err := connect.NewError(connect.CodeResourceExhausted, why)
 	if wait > 0 {
 		detail(err, &errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
 	}
-	if len(violated) > 0 {
+	if o.Banned {
+		detail(err, &errdetails.ErrorInfo{Reason: "ABNORMAL_USAGE_DETECTED", Domain: "slidegate"})
+	}
+	if len(o.Violated) > 0 {
 		failure := &errdetails.QuotaFailure{}
-		for _, name := range violated {
+		for _, name := range o.Violated {
 			failure.Violations = append(failure.Violations, &errdetails.QuotaFailure_Violation{
-				Subject: "policy:" + name, Description: "quota exceeded", QuotaId: name,
+				Subject: "policy:" + name, Description: why.Error(), QuotaId: name,
 			})
 		}
 		detail(err, failure)

@@ -149,7 +149,7 @@ func TestEveryProtocol(t *testing.T) {
 			retry, violated := a.details()
 			want(t, "delay", retry, time.Minute)
 			want(t, "violated", violated, []string{"all"})
-			want(t, "Cache-Control", a.fields.Get("Cache-Control") == "no-store", p.name == "connect by GET")
+			want(t, "Cache-Control", a.fields.Get("Cache-Control") == "no-store", strings.HasPrefix(p.name, "connect"))
 		})
 	}
 }
@@ -615,6 +615,18 @@ func TestShadowAndBan(t *testing.T) {
 	wait, _ := a.details()
 	want(t, "delay", wait, time.Hour)
 	want(t, "Retry-After", a.fields.Values("Retry-After"), []string{"3600"})
+	want(t, "message", a.err.Message(), "abnormal usage detected")
+	reason, description := "", ""
+	for _, d := range a.err.Details() {
+		switch m, _ := d.Value(); m := m.(type) {
+		case *errdetails.ErrorInfo:
+			reason = m.GetDomain() + " " + m.GetReason()
+		case *errdetails.QuotaFailure:
+			description = m.GetViolations()[0].GetQuotaId() + ": " + m.GetViolations()[0].GetDescription()
+		}
+	}
+	want(t, "reason", reason, "slidegate ABNORMAL_USAGE_DETECTED")
+	want(t, "violation", description, "ban:2/1m: abnormal usage detected")
 }
 
 // TestInterceptorsBeforeAndAfter the gate see what they should.

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/httpgate"
 )
 
 // A Client holds outgoing calls to a limiter. A call that does not fit waits until it does, in no
@@ -51,7 +52,7 @@ func (e *RefusedError) Unwrap() error { return e.Err }
 func (e *RefusedError) GRPCStatus() *status.Status {
 	switch {
 	case e.Err == nil:
-		return status.Convert(exhausted(e.Wait, nil))
+		return status.Convert(exhausted(e.Wait, &httpgate.Outcome{}))
 	case errors.Is(e.Err, context.DeadlineExceeded):
 		return status.New(codes.DeadlineExceeded, e.Err.Error())
 	}

@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health"
@@ -785,6 +786,18 @@ func TestShadowAndBan(t *testing.T) {
 	wait, _ := a.retryIn()
 	want(t, "delay", wait, time.Hour)
 	want(t, "retry-after", a.trailer.Get("retry-after"), []string{"3600"})
+	want(t, "message", a.status.Message(), "abnormal usage detected")
+	reason, description := "", ""
+	for _, d := range a.status.Details() {
+		switch m := d.(type) {
+		case *errdetails.ErrorInfo:
+			reason = m.GetDomain() + " " + m.GetReason()
+		case *errdetails.QuotaFailure:
+			description = m.GetViolations()[0].GetQuotaId() + ": " + m.GetViolations()[0].GetDescription()
+		}
+	}
+	want(t, "reason", reason, "slidegate ABNORMAL_USAGE_DETECTED")
+	want(t, "violation", description, "ban:2/1m: abnormal usage detected")
 }
 
 // TestInterceptorsBefore and after the gate see what they should.

@@ -29,7 +29,7 @@ func (g *Gate) refusal(ctx context.Context, o *httpgate.Outcome) (metadata.MD, e
 	if g.pushback {
 		trailer[pushbackName] = []string{pushback(ctx, wait)}
 	}
-	return trailer, exhausted(wait, o.Violated)
+	return trailer, exhausted(wait, o)
 }
 
 // undecided is the status of a call that was not admitted without a decision: it is denied, nobody can be
@@ -50,21 +50,26 @@ func undecided(ctx context.Context, err error) error {
 
 // exhausted is the status of a refusal, with the details of google/rpc/error_details.proto. The subject
 // is the limit, never the key: keys are people.
-func exhausted(wait time.Duration, violated []string) error {
+func exhausted(wait time.Duration, o *httpgate.Outcome) error {
+	why := "quota exceeded"
 	var details []protoadapt.MessageV1
 	if wait > 0 {
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
 	}
-	if len(violated) > 0 {
+	if o.Banned {
+		why = "abnormal usage detected"
+		details = append(details, &errdetails.ErrorInfo{Reason: "ABNORMAL_USAGE_DETECTED", Domain: "slidegate"})
+	}
+	if len(o.Violated) > 0 {
 		failure := &errdetails.QuotaFailure{}
-		for _, name := range violated {
+		for _, name := range o.Violated {
 			failure.Violations = append(failure.Violations, &errdetails.QuotaFailure_Violation{
-				Subject: "policy:" + name, Description: "quota exceeded", QuotaId: name,
+				Subject: "policy:" + name, Description: why, QuotaId: name,
 			})
 		}
 		details = append(details, failure)
 	}
-	refused := status.New(codes.ResourceExhausted, "quota exceeded")
+	refused := status.New(codes.ResourceExhausted, why)
 	if detailed, err := refused.WithDetails(details...); err == nil {
 		refused = detailed
 	}

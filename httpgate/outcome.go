@@ -24,6 +24,9 @@ type Outcome struct {
 	// Violated are the names of the limits that refused, in declared order.
 	Violated []string
 
+	// Banned says that it was a ban that refused: see [Ban]. Violated then has the ban's name alone.
+	Banned bool
+
 	// Header has the fields of the answer, under the names that http.Header gives them. Its values
 	// are shared with other answers: they may be copied or appended to, not changed in place.
 	Header http.Header
@@ -63,7 +66,7 @@ func (g *Gate) Decide(r *http.Request) Outcome {
 	default:
 		o.Header = http.Header{}
 		g.speak(o.Header, p, plate)
-		o.Violated = plate.names(p.refused)
+		o.Violated, o.Banned = plate.names(p.refused), p.banned
 	}
 	if o.Admitted && p.decided && g.keepsAccount() {
 		o.Context, o.account = a, a
