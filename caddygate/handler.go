@@ -102,6 +102,15 @@ type Ban struct {
 	Length caddy.Duration `json:"length"`
 }
 
+// name is what refusals call the ban, as httpgate has it: "ban:" and the name of its strikes.
+func (b *Ban) name() string {
+	strikes, _ := slidegate.ParseLimit(b.Strikes) // which Provision has read
+	if strikes.Name == "" {
+		return "ban:" + strikes.String()
+	}
+	return "ban:" + strikes.Name
+}
+
 // CaddyModule implements [caddy.Module].
 func (Handler) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: "http.handlers.slidegate", New: func() caddy.Module { return new(Handler) }}
@@ -127,7 +136,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 		return err
 	}
 	return h.prepare(ctx.Slogger(), limiter, append(options,
-		httpgate.Observe(app.metrics.of(h.Zone, limiter.Limits()).observe)))
+		httpgate.Observe(app.metrics.of(h.Zone, limiter.Limits(), h.Ban).observe)))
 }
 
 // prepare builds the gate.

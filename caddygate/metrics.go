@@ -17,11 +17,11 @@ func newMetrics(registry *prometheus.Registry) (*metrics, error) {
 	m := &metrics{
 		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "caddy_slidegate_decisions_total",
-			Help: "Requests that a limit admitted, and requests that it refused. A request that another limit refused counts for that one alone.",
+			Help: "Requests that a limit admitted, and requests that it or a ban refused. A request that another limit refused counts for that one alone.",
 		}, []string{"zone", "limit", "result"}),
 		undecided: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "caddy_slidegate_undecided_total",
-			Help: "Requests that no limit has decided, and why: cost (can never fit), ban, store, canceled (the client went away), address (there is none).",
+			Help: "Requests that no limit has decided, and why: cost (can never fit), store, canceled (the client went away), address (there is none).",
 		}, []string{"zone", "reason"}),
 	}
 	return m, errors.Join(registry.Register(m.decisions), registry.Register(m.undecided))
@@ -29,17 +29,21 @@ func newMetrics(registry *prometheus.Registry) (*metrics, error) {
 
 // counters are those of one gate.
 type counters struct {
-	admitted, refused                   []prometheus.Counter // by limit
-	cost, ban, store, canceled, address prometheus.Counter
+	admitted, refused              []prometheus.Counter // by limit
+	banned                         prometheus.Counter   // nil without a ban
+	cost, store, canceled, address prometheus.Counter
 }
 
 // of returns the counters of a gate, which are found once.
-func (m *metrics) of(zone string, limits []slidegate.Limit) *counters {
+func (m *metrics) of(zone string, limits []slidegate.Limit, ban *Ban) *counters {
 	why := func(reason string) prometheus.Counter { return m.undecided.WithLabelValues(zone, reason) }
-	c := &counters{cost: why("cost"), ban: why("ban"), store: why("store"), canceled: why("canceled"), address: why("address")}
+	c := &counters{cost: why("cost"), store: why("store"), canceled: why("canceled"), address: why("address")}
 	for _, l := range limits {
 		c.admitted = append(c.admitted, m.decisions.WithLabelValues(zone, l.Name, "admitted"))
 		c.refused = append(c.refused, m.decisions.WithLabelValues(zone, l.Name, "refused"))
+	}
+	if ban != nil {
+		c.banned = m.decisions.WithLabelValues(zone, ban.name(), "refused")
 	}
 	return c
 }
@@ -49,7 +53,7 @@ func (c *counters) observe(e *httpgate.Event) {
 	switch {
 	case e.After: // of this request there was an event
 	case e.Banned:
-		c.ban.Inc()
+		c.banned.Inc()
 	case d == nil:
 		c.failed(e)
 	case d.Len() == 0:

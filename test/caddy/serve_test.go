@@ -244,6 +244,14 @@ func TestBansAndShadows(t *testing.T) {
 		}
 		respond "ok"
 	}
+	handle /named {
+		slidegate {
+			zone named
+			limit n=1/1h
+			ban twice=2/1m 1d
+		}
+		respond "ok"
+	}
 	handle /shadow {
 		slidegate {
 			zone shadow
@@ -256,17 +264,19 @@ func TestBansAndShadows(t *testing.T) {
 	s.want(200, `"n";r=0;t=3600`, "/ban")
 	s.want(429, `"n";r=0;t=3600`, "/ban")
 	for range 2 {
-		if r := s.want(429, "", "/ban"); r.header.Get("Retry-After") != "86400" {
-			t.Errorf("a ban is for %q seconds", r.header.Get("Retry-After"))
+		r := s.want(429, "", "/ban")
+		if r.header.Get("Retry-After") != "86400" || !strings.Contains(r.body, `"violated-policies":["ban:2/1m"]`) {
+			t.Errorf("a ban is for %q seconds: %s", r.header.Get("Retry-After"), r.body)
 		}
 	}
 	for range 3 {
 		s.want(200, "", "/shadow")
 	}
 	for name, want := range map[string]float64{
-		`caddy_slidegate_decisions_total{limit="n",result="refused",zone="ban"}`:    1,
-		`caddy_slidegate_undecided_total{reason="ban",zone="ban"}`:                  2,
-		`caddy_slidegate_decisions_total{limit="n",result="refused",zone="shadow"}`: 2,
+		`caddy_slidegate_decisions_total{limit="n",result="refused",zone="ban"}`:           1,
+		`caddy_slidegate_decisions_total{limit="ban:2/1m",result="refused",zone="ban"}`:    2,
+		`caddy_slidegate_decisions_total{limit="ban:twice",result="refused",zone="named"}`: 0,
+		`caddy_slidegate_decisions_total{limit="n",result="refused",zone="shadow"}`:        2,
 	} {
 		if got := s.counter(name); got != want {
 			t.Errorf("%s is %v, want %v", name, got, want)
