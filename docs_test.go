@@ -492,6 +492,60 @@ func answerTo(requests int, f httpgate.Format) (fields, body string) {
 	return b.String(), w.Body.String()
 }
 
+// TestKeysAreThoseOfThePage: docs/operations.md shows under which key each option counts.
+func TestKeysAreThoseOfThePage(t *testing.T) {
+	rows := map[string]string{}
+	for line := range strings.Lines(readPage(t, filepath.Join("docs", "operations.md")).prose) {
+		if cells := strings.Split(strings.ReplaceAll(line, `\|`, "\x00"), "|"); len(cells) == 6 {
+			rows[strings.TrimSpace(cells[1])] = strings.ReplaceAll(cells[3], "\x00", "|")
+		}
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /users/{id}", func(http.ResponseWriter, *http.Request) {})
+	user := func(r *http.Request) (string, bool) { return "alice", true }
+	account := func(r *http.Request) string { return "ann" }
+	secret := httpgate.Secret(make([]byte, 32))
+	for _, c := range []struct {
+		row     string
+		request string
+		options []httpgate.Option
+		want    string // what the row has, in backquotes
+	}{
+		{"none, `ByAddress()`", "GET / 203.0.113.7:1", nil, "ip:203.0.113.7"},
+		{"none, `ByAddress()`", "GET / [2001:db8:0:1ff::1]:1", nil, "ip:2001:db8:0:100::/56"},
+		{"`ByNetwork(24, 48)`", "GET / 203.0.113.7:1", []httpgate.Option{httpgate.ByNetwork(24, 48)}, "net:203.0.113.0/24"},
+		{"`ByNetwork(24, 48)`", "GET / [2001:db8:0:1ff::1]:1", []httpgate.Option{httpgate.ByNetwork(24, 48)}, "net:2001:db8::/48"},
+		{"`ByHeader(name)`", "GET / 203.0.113.7:1", []httpgate.Option{httpgate.ByHeader("X-API-Key")}, "header:X-Api-Key:k1"},
+		{"`ByCookie(name)`", "GET / 203.0.113.7:1", []httpgate.Option{httpgate.ByCookie("session")}, "cookie:session:s1"},
+		{"`ByClaim(name, f)`", "GET / 203.0.113.7:1", []httpgate.Option{httpgate.ByClaim("sub", user)}, "claim:sub:alice"},
+		{"`ByValue(kind, f)`", "GET / 203.0.113.7:1", []httpgate.Option{httpgate.ByValue("account", account)}, "account:ann"},
+		{"`ByRoute(mux)`", "GET /users/7 203.0.113.7:1", []httpgate.Option{httpgate.ByRoute(mux)}, "route:GET /users/{id}"},
+		{"`ByRoute(mux)`", "GET /else 203.0.113.7:1", []httpgate.Option{httpgate.ByRoute(mux)}, "route:"},
+		{"`ByMethod()`", "HEAD / 203.0.113.7:1", []httpgate.Option{httpgate.ByMethod()}, "method:GET"},
+		{"`ByMethod()`", "PROPFIND / 203.0.113.7:1", []httpgate.Option{httpgate.ByMethod()}, "method:other"},
+		{"`ByEverybody()`", "GET / 203.0.113.7:1", []httpgate.Option{httpgate.ByEverybody()}, "everybody"},
+		{"`ByAll(options...)`", "GET / 203.0.113.7:1", []httpgate.Option{httpgate.ByAll(httpgate.ByMethod(), httpgate.ByAddress())}, "10:method:GET|14:ip:203.0.113.7"},
+		{"`Secret(secret)`", "GET / 203.0.113.7:1", []httpgate.Option{httpgate.ByValue("account", account), secret}, "hmac:"},
+	} {
+		words := strings.Fields(c.request)
+		r := httptest.NewRequest(words[0], words[1], nil)
+		r.RemoteAddr = words[2]
+		r.Header.Set("X-API-Key", "k1")
+		r.Header.Set("Cookie", "session=s1")
+		gate := httpgate.MustNew(slidegate.MustNew(memstore.New(), slidegate.PerMinute(1)), c.options...)
+		key, err := gate.KeyOf(r)
+		if digits, ok := strings.CutPrefix(key, "hmac:"); ok && len(digits) == 64 {
+			key = "hmac:"
+		}
+		if err != nil || key != c.want {
+			t.Errorf("%s: the key is %q, %v, want %q", c.row, key, err, c.want)
+		}
+		if !strings.Contains(rows[c.row], "`"+c.want+"`") {
+			t.Errorf("docs/operations.md does not show %s for %s", c.want, c.row)
+		}
+	}
+}
+
 // TestMetricsAreDocumented: docs/operations.md names the metrics that there are, and no others.
 func TestMetricsAreDocumented(t *testing.T) {
 	names := regexp.MustCompile(`\bslidegate_[a-z_]+`)

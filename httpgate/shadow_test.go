@@ -182,3 +182,18 @@ func ExampleShadow() {
 	// 200
 	// 0 left
 }
+
+// TestShadowBansGoOn when the shadow is made to refuse over the same store, and so do its counts.
+func TestShadowBansGoOn(t *testing.T) {
+	limiter := slidegate.MustNew(memstore.New(), slidegate.PerMinute(1))
+	ban := func(name string) httpgate.Option {
+		return httpgate.Ban(slidegate.PerMinute(2).Named(name), time.Hour)
+	}
+	shadow := &site{t: t, handler: httpgate.MustNew(limiter, ban("often"), httpgate.Shadow()).Wrap(hello)}
+	expect(t, "in the shadow", shadow.codes(4, ""), "200 200 200 200")
+	for name, wait := range map[string]string{"often": "3600", "anew": "60"} {
+		refuses := &site{t: t, handler: httpgate.MustNew(limiter, ban(name)).Wrap(hello)}
+		w := refuses.want(429, "")
+		expect(t, "the wait, with strikes named "+name, w.Header().Get("Retry-After"), wait)
+	}
+}

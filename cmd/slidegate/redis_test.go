@@ -15,6 +15,7 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -29,8 +30,12 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 
+	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/console"
 	"github.com/slidegate/slidegate/gatetest"
+	"github.com/slidegate/slidegate/httpgate"
+	"github.com/slidegate/slidegate/redisstore"
+	"github.com/slidegate/slidegate/redisstore/goredis"
 )
 
 // A redisServer is a real server on a port of 127.0.0.1 that was free. It ends with the test.
@@ -506,6 +511,48 @@ func TestAskingAboutAKey(t *testing.T) {
 	}
 	if got := s.stored(); !slices.Equal(got, want) {
 		t.Errorf("stored %q, want %q", got, want)
+	}
+}
+
+// TestABanAtATerminal: the commands of docs/operations.md show the ban of a gate, and end it.
+func TestABanAtATerminal(t *testing.T) {
+	s := startRedis(t)
+	store := redisstore.New(goredis.New(s.keys), redisstore.WithTimeout(10*time.Second))
+	gate := httpgate.MustNew(slidegate.MustNew(store, slidegate.PerMinute(1)), httpgate.Ban(slidegate.PerMinute(5).Named("guessing"), time.Hour)).
+		Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	refusal := func() string {
+		w, r := httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil)
+		r.RemoteAddr = "203.0.113.7:4711"
+		gate.ServeHTTP(w, r)
+		return w.Body.String()
+	}
+	const banned = `"violated-policies":["ban:guessing"]`
+	for range 6 {
+		refusal()
+	}
+	if got := refusal(); !strings.Contains(got, banned) {
+		t.Fatalf("seven requests in a minute: %s", got)
+	}
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "operations.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]int{"peek": 1, "reset": 0} // the status: it would be refused, it is done
+	for line := range strings.Lines(string(page)) {
+		args := strings.Fields(strings.Replace(line, "redis://127.0.0.1:6379/0", s.url(), 1))
+		if len(args) < 2 || args[0] != "slidegate" || !strings.Contains(line, "ban:guessing") {
+			continue
+		}
+		if out, errs, status := cli(t, nil, args[1:]...); status != want[args[1]] || errs != "" {
+			t.Errorf("%s: status %d, %s%s", line, status, out, errs)
+		}
+		delete(want, args[1])
+	}
+	if len(want) > 0 {
+		t.Errorf("the page does not show %v", want)
+	}
+	if got := refusal(); got == "" || strings.Contains(got, banned) {
+		t.Errorf("after the reset: %s", got)
 	}
 }
 
