@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -114,6 +115,24 @@ func TestRoutesAreKeys(t *testing.T) {
 	}
 	if len(seen) != 2 || !seen["/shops/:shop/items/:id"] || !seen[""] {
 		t.Errorf("the patterns are %v", seen)
+	}
+}
+
+// TestWhatARouteIs, as docs/frameworks.md has it: no pattern has a method, and another method of a path has its pattern.
+func TestWhatARouteIs(t *testing.T) {
+	var keys []string
+	gate := echogate.PerIP(slidegate.PerMinute(9), httpgate.ByRoute(nil), httpgate.Observe(func(e *httpgate.Event) { keys = append(keys, e.Key) }))
+	e := server()
+	e.Use(gate)
+	e.GET("/users/:id", text("user"))
+	e.POST("/users/:id", text("user"))
+	for _, request := range []string{"GET /users/7", "POST /users/7", "PUT /users/7", "GET /nowhere"} {
+		method, target, _ := strings.Cut(request, " ")
+		ask(e, method, target)
+	}
+	want := []string{"route:/users/:id", "route:/users/:id", "route:/users/:id", "ip:192.0.2.1"}
+	if !slices.Equal(keys, want) {
+		t.Errorf("the keys are %q, want %q", keys, want)
 	}
 }
 

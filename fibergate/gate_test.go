@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -185,6 +186,23 @@ func TestByRouteBeforeTheRouteIsKnown(t *testing.T) {
 	}
 	if !strings.Contains(log.String(), "warning=no-key") {
 		t.Errorf("logged %s", &log)
+	}
+}
+
+// TestWhatARouteIs, as docs/frameworks.md has it: no pattern has a method, and a gate in a route is asked of nothing else.
+func TestWhatARouteIs(t *testing.T) {
+	var keys []string
+	gate := fibergate.PerIP(slidegate.PerMinute(9), httpgate.ByRoute(nil), httpgate.Observe(func(e *httpgate.Event) { keys = append(keys, e.Key) }))
+	app := fiber.New()
+	app.Get("/users/:id", gate, text("user"))
+	app.Post("/users/:id", gate, text("user"))
+	for _, request := range []string{"GET /users/7", "POST /users/7", "PUT /users/7", "GET /nowhere"} {
+		method, target, _ := strings.Cut(request, " ")
+		ask(app, method, target)
+	}
+	want := []string{"route:/users/:id", "route:/users/:id"}
+	if !slices.Equal(keys, want) {
+		t.Errorf("the keys are %q, want %q", keys, want)
 	}
 }
 

@@ -17,6 +17,9 @@ import (
 //		httpgate.And(perAccount, httpgate.ByValue("account", name)),
 //		httpgate.And(perService, httpgate.ByEverybody()))
 //
+// Anybody can use up what is counted by account alone, and lock its owner out: let it be many times what an account may
+// from one address, which is a limit by [ByAll] of both.
+//
 // by is one of the options that say who is asking, such as [ByValue], [ByNetwork], [ByClaim] or [ByAll]. What it cannot tell
 // counts under the client's address, as everywhere, and [Secret] holds for all keys. All fields, refusals and decisions
 // are those of all limits, in the order of the options, as if they were of one limiter. [Choose] chooses in the place of

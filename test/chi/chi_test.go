@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/go-chi/chi/v5"
@@ -76,6 +78,23 @@ func Example() {
 	// 200 ["app";r=99;t=60]
 	// 200 ["app";r=98;t=60 "login";r=0;t=60]
 	// 429 ["app";r=97;t=60 "login";r=0;t=60]
+}
+
+// TestWhatARouteIs, as docs/frameworks.md has it: no pattern has a method, and a gate in With is asked of nothing else.
+func TestWhatARouteIs(t *testing.T) {
+	var keys []string
+	gate := httpgate.PerIP(slidegate.PerMinute(9), httpgate.ByRoute(nil), httpgate.Observe(func(e *httpgate.Event) { keys = append(keys, e.Key) }))
+	router := chi.NewRouter()
+	router.With(gate).Get("/users/{id}", text("user"))
+	router.With(gate).Post("/users/{id}", text("user"))
+	for _, request := range []string{"GET /users/7", "POST /users/7", "PUT /users/7", "GET /nowhere"} {
+		method, target, _ := strings.Cut(request, " ")
+		ask(router, method, target)
+	}
+	want := []string{"route:/users/{id}", "route:/users/{id}"}
+	if !slices.Equal(keys, want) {
+		t.Errorf("the keys are %q, want %q", keys, want)
+	}
 }
 
 func Example_byRoute() {
