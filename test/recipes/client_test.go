@@ -24,8 +24,8 @@ func standing() (*gatetest.Clock, *memstore.Store) {
 }
 
 // ask has a client send a request n times, one after another, to a server of handler, and prints what was
-// answered, equal answers as one. A request is a method, a path and a form, such as "POST /login user=ann", and a
-// field is one of a header, such as "Tenant: acme". Each # in them is the number of the request; in the address of
+// answered, equal answers as one. A request is a method, a path and a form, such as "POST /login user=ann", with
+// "chunked" behind if it is not to say beforehand how long it is, and a field is one of a header, such as "Tenant: acme". Each # in them is the number of the request; in the address of
 // the client it goes from 1 to 250 and begins again.
 func ask(n int, handler http.Handler, from, request string, fields ...string) {
 	var all []string
@@ -34,6 +34,9 @@ func ask(n int, handler http.Handler, from, request string, fields ...string) {
 		words := append(strings.Fields(number.Replace(request)), "")
 		r := httptest.NewRequest(words[0], words[1], strings.NewReader(words[2]))
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		if words[len(words)-2] == "chunked" {
+			r.ContentLength = -1
+		}
 		for _, field := range fields {
 			name, value, _ := strings.Cut(number.Replace(field), ": ")
 			r.Header.Set(name, value)

@@ -26,7 +26,7 @@ func Example_plans() {
 			return plans[name] // nil is free
 		}))
 	ask(102, gate.Wrap(hello), "203.0.113.7", "GET /", "Tenant: acme")
-	plans["acme"] = pro // what is used stays used
+	plans["acme"] = pro // what is used stays used; while requests are coming in this needs a lock
 	ask(52, gate.Wrap(hello), "203.0.113.7", "GET /", "Tenant: acme")
 	ask(1, gate.Wrap(hello), "203.0.113.7", "GET /", "Tenant: gone")
 	// Output:
