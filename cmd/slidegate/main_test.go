@@ -73,6 +73,7 @@ type running struct {
 	url    string // of the proxy
 	admin  string
 	auth   string // of the forward-auth door
+	api    string // of the JSON door
 	mu     sync.Mutex
 	stderr strings.Builder
 	read   chan struct{} // closed when stderr ends
@@ -134,6 +135,8 @@ func (r *running) hear(line string) (ready bool) {
 		admin = at
 	} else if at, ok := strings.CutPrefix(line, "  auth      "); ok {
 		r.auth = strings.Fields(at)[0]
+	} else if at, ok := strings.CutPrefix(line, "  api       "); ok {
+		r.api = strings.TrimSuffix(strings.Fields(at)[0], "/openapi.json")
 	} else if object := (struct{ Msg, URL, Admin string }{}); json.Unmarshal([]byte(line), &object) == nil && object.Msg == "listening" {
 		r.url, admin = object.URL, object.Admin
 	}
@@ -319,6 +322,11 @@ func TestBadUsage(t *testing.T) {
 		{"--auth-deny-status 500: allowed is 400 to 499", serve("--auth-listen", "127.0.0.1:0", "--auth-dialect", "nginx", "--auth-deny-status", "500")},
 		{`--auth-trusted-peers "0.0.0.0/0": that is everybody`, serve("--auth-listen", "127.0.0.1:0", "--auth-dialect", "nginx", "--auth-trusted-peers", "0.0.0.0/0")},
 		{`--auth-trusted-peers "nginx": no address`, serve("--auth-listen", "127.0.0.1:0", "--auth-dialect", "nginx", "--auth-trusted-peers", "nginx")},
+		{`--api-listen "9200": allowed is HOST:PORT`, serve("--api-listen", "9200")},
+		{"--api-token-file: it is about --api-listen, which is not given", serve("--api-token-file", "main.go")},
+		{"--key: it is about --listen and --auth-listen, which are empty", serve("--listen", "", "--api-listen", "127.0.0.1:0", "--key", "path")},
+		{"--on-store-error: it is about --listen and --auth-listen", serve("--listen", "", "--api-listen", "127.0.0.1:0", "--on-store-error", "closed")},
+		{"--upstream: it is about --listen and --auth-listen", serve("--listen", "", "--api-listen", "127.0.0.1:0", "--upstream", "http://x")},
 		{`--idle-timeout "5": allowed is a duration such as 10s`, serve("--idle-timeout", "5")},
 		{"--upstream-timeout -1s: allowed is a duration above 0", serve("--upstream-timeout", "-1s")},
 		{"--read-header-timeout 0s: allowed is a duration above 0", serve("--read-header-timeout", "0")},
@@ -352,6 +360,7 @@ func TestFailures(t *testing.T) {
 		{"serve", "--limit", "1/1s", "--listen", taken.Addr().String()},
 		{"serve", "--limit", "1/1s", "--listen", "127.0.0.1:0", "--admin", taken.Addr().String()},
 		{"serve", "--limit", "1/1s", "--listen", "127.0.0.1:0", "--auth-listen", taken.Addr().String(), "--auth-dialect", "nginx"},
+		{"serve", "--limit", "1/1s", "--listen", "127.0.0.1:0", "--api-listen", taken.Addr().String()},
 		{"replay", "--limit", "1/1s", "no such file"},
 		{"replay", "--limit", "1/1s", "."},
 	} {
@@ -699,8 +708,8 @@ func TestCommandPageExamplesAreTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	password := filepath.Join(t.TempDir(), "password")
-	if err := os.WriteFile(password, []byte("secret\n"), 0o600); err != nil {
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("secret-of-more-than-16\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	nowhere := []string{"k", "--store", "redis://127.0.0.1:1"}
@@ -710,7 +719,7 @@ func TestCommandPageExamplesAreTaken(t *testing.T) {
 			want = 3
 		}
 		for _, row := range flagRows(t, command) {
-			example := strings.Fields(strings.Replace(row[3], "/run/secrets/redis", password, 1))
+			example := strings.Fields(strings.NewReplacer("/run/secrets/redis", secret, "/run/secrets/api", secret).Replace(row[3]))
 			args := slices.Concat([]string{command, "--limit", "extra=10/1s"}, example, end)
 			if _, errs, status := cli(t, nil, args...); status != want || !strings.HasPrefix(row[3], row[1]) {
 				t.Errorf("%s: status %d, %s", row[3], status, errs)

@@ -34,8 +34,13 @@ func (s *server) announce(doors []*door) {
 		}
 		fmt.Fprint(s.stderr, text)
 	}
-	if !s.key.TellsClients() {
+	if s.gatesRequests() && !s.key.TellsClients() {
 		s.log.Warn("the key has no client in it: all clients share one quota", "key", s.key.String())
+	}
+	for _, d := range doors {
+		if d.flag == "api-listen" && !s.hasToken && !isLoopback(d.listener.Addr()) {
+			s.log.Warn("--api-listen can be reached from other machines, and whoever reaches it may spend and reset every key: listen on a loopback address, or give --api-token-file")
+		}
 	}
 }
 
@@ -45,17 +50,25 @@ func (s *server) facts(at map[string]net.Addr) []fact {
 		names[i] = l.String()
 	}
 	undecided := map[string]string{"open": "pass", "closed": "get 503"}[s.onStoreError]
+	clients := fmt.Sprintf("told apart by %s; %s", s.key, s.addressRule())
+	failing := fmt.Sprintf("%s: requests that cannot be decided %s", s.onStoreError, undecided)
+	if !s.gatesRequests() {
+		clients, failing = "told apart by whoever asks", "whoever asks gets 503 for what cannot be decided"
+	}
 	facts := []fact{
 		{"limits", strings.Join(names, " and ") + ": all are charged or none"},
-		{"clients", fmt.Sprintf("told apart by %s; %s", s.key, s.addressRule())},
+		{"clients", clients},
 		{"store", s.backend.about},
-		{"failing", fmt.Sprintf("%s: requests that cannot be decided %s", s.onStoreError, undecided)},
+		{"failing", failing},
 	}
 	if s.upstream != nil {
 		facts = append(facts, fact{"upstream", s.upstream.String()})
 	}
 	if auth := at["auth-listen"]; auth != nil {
 		facts = append(facts, fact{"auth", fmt.Sprintf("http://%s/auth for %s, refusals are %d; %s may ask", auth, s.authDialect, s.authDenyStatus, strings.Join(s.authTrusted, ", "))})
+	}
+	if api := at["api-listen"]; api != nil {
+		facts = append(facts, fact{"api", fmt.Sprintf("http://%s/openapi.json says what may be asked; %s", api, s.whoMayAsk())})
 	}
 	if admin := at["admin"]; admin != nil {
 		facts = append(facts, fact{"admin", fmt.Sprintf("http://%s/healthz /readyz /metrics", admin)})
@@ -72,6 +85,11 @@ func reachable(at net.Addr) string {
 		return fmt.Sprintf("localhost:%d", tcp.Port)
 	}
 	return at.String()
+}
+
+func isLoopback(at net.Addr) bool {
+	tcp, ok := at.(*net.TCPAddr)
+	return ok && tcp.IP.IsLoopback()
 }
 
 func (s *server) addressRule() string {

@@ -26,6 +26,8 @@ type server struct {
 	key      *keyexpr.Expr
 	upstream *url.URL
 	auth     http.Handler // nil for none
+	api      http.Handler // nil for none
+	hasToken bool         // who asks there must show one
 	backend  *backend
 	limiter  *slidegate.Limiter
 	gate     *httpgate.Gate
@@ -41,7 +43,7 @@ type server struct {
 // build looks at every flag and starts nothing.
 func (p plan) build(version string, stderr io.Writer) (*server, error) {
 	s := &server{plan: p, stderr: stderr, log: newLogger(stderr, p.logFormat)}
-	for _, step := range []func() error{p.checkWords, p.checkNumbers, p.checkAddresses, s.parse, s.newGate, s.newAuth} {
+	for _, step := range []func() error{p.checkWords, p.checkNumbers, p.checkAddresses, s.parse, s.newGate, s.newAuth, s.newAPI} {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -89,7 +91,10 @@ func (p plan) checkAddresses() error {
 	for _, c := range []struct {
 		flag, value string
 		mayBeEmpty  bool
-	}{{"listen", p.listen, p.authListen != ""}, {"auth-listen", p.authListen, true}, {"admin", p.admin, true}} {
+	}{
+		{"listen", p.listen, p.authListen+p.apiListen != ""}, {"auth-listen", p.authListen, true},
+		{"api-listen", p.apiListen, true}, {"admin", p.admin, true},
+	} {
 		if c.value == "" && c.mayBeEmpty {
 			continue
 		}
@@ -97,11 +102,18 @@ func (p plan) checkAddresses() error {
 			return config.Usagef("--%s %q: allowed is HOST:PORT with a port of 0 to 65535, such as 127.0.0.1:8080", c.flag, c.value)
 		}
 	}
+	if !p.gatesRequests() {
+		return config.RefuseFlags(p.given, "it is about --listen and --auth-listen, which are empty", "upstream", "upstream-timeout",
+			"key", "trusted-proxies", "trusted-hops", "client-ip-header", "ipv6-prefix", "on-store-error")
+	}
 	if p.listen == "" {
 		return config.RefuseFlags(p.given, "it is about --listen, which is empty", "upstream", "upstream-timeout")
 	}
 	return nil
 }
+
+// gatesRequests tells whether a door is open at which requests themselves are limited.
+func (p plan) gatesRequests() bool { return p.listen+p.authListen != "" }
 
 func isPort(s string) bool {
 	_, err := strconv.ParseUint(s, 10, 16)

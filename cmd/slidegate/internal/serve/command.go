@@ -24,6 +24,7 @@ type plan struct {
 	authListen, authDialect                                                         string
 	authTrusted                                                                     []string
 	authDenyStatus                                                                  int
+	apiListen, apiTokenFile                                                         string
 	readHeaderTimeout, idleTimeout, upstreamTimeout, grace                          time.Duration
 
 	storage storage.Flags
@@ -52,12 +53,14 @@ full quotas; with --store redis://… it is in Redis, and all processes that say
 A Redis that does not answer in time is no reason to wait: --on-store-error says what then.
 
 With --auth-listen it answers proxies that ask before they pass a request on (nginx, Traefik,
-Caddy, HAProxy, Envoy), beside or instead of being one.`,
+Caddy, HAProxy, Envoy), and with --api-listen programs that ask in JSON, beside or instead of
+being one.`,
 		Example: `  slidegate serve --limit 100/1m --upstream http://127.0.0.1:3000
   slidegate serve --limit login=5/15m --key ip+path --listen :8080 --admin 127.0.0.1:9090
   slidegate serve --limit 100/1m --trusted-proxies 10.0.0.0/8 --client-ip-header X-Forwarded-For
   slidegate serve --limit 100/1m --store redis://127.0.0.1:6379/0
   slidegate serve --limit 100/1m --listen '' --auth-listen 127.0.0.1:9100 --auth-dialect nginx
+  slidegate serve --limit 100/1m --listen '' --api-listen 127.0.0.1:9200
   SLIDEGATE_LIMIT='burst=20/1s;sustained=100/1m' slidegate serve`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -81,7 +84,7 @@ const unset = -1
 
 func (p *plan) flags(f *pflag.FlagSet) {
 	f.StringArrayVar(&p.limits, "limit", nil, config.LimitsUsage)
-	f.StringVar(&p.listen, "listen", "127.0.0.1:8080", "the `address` to serve on; port 0 takes a free one; empty beside --auth-listen to be no proxy")
+	f.StringVar(&p.listen, "listen", "127.0.0.1:8080", "the `address` to serve on; port 0 takes a free one; empty beside --auth-listen or --api-listen to be no proxy")
 	f.StringVar(&p.upstream, "upstream", "", "the `URL` of the service behind, such as http://127.0.0.1:3000, https:// or h2c:// (default: answer with a small JSON)")
 	f.StringVar(&p.key, "key", "ip", "the `expression` that tells clients apart: ip, header:NAME, cookie:NAME, path, host, method, joined by +")
 	f.StringSliceVar(&p.trusted, "trusted-proxies", nil, "`CIDRs` of the proxies in front whose word on the client's address counts (default: nobody's)")
@@ -96,6 +99,8 @@ func (p *plan) flags(f *pflag.FlagSet) {
 	f.StringVar(&p.authDialect, "auth-dialect", "", "the `proxy` that asks there: "+strings.Join(auth.Dialects(), ", "))
 	f.StringSliceVar(&p.authTrusted, "auth-trusted-peers", auth.Loopback, "`CIDRs` of the proxies that may ask there; others get 403")
 	f.IntVar(&p.authDenyStatus, "auth-deny-status", http.StatusTooManyRequests, "the `status` of refusals there, 400 to 499: 403 for an nginx that takes no other")
+	f.StringVar(&p.apiListen, "api-listen", "", "the `address` for programs that ask in JSON, at /v1/take and beside it (default: none)")
+	f.StringVar(&p.apiTokenFile, "api-token-file", "", "the `file` with the bearer token that they must show, which may also be in $"+config.APIToken+" (default: none is needed)")
 	f.StringVar(&p.admin, "admin", "", "the `address` for /healthz, /readyz and /metrics (default: none)")
 	f.StringVar(&p.logFormat, "log-format", "text", "how to log: text or json")
 	f.DurationVar(&p.readHeaderTimeout, "read-header-timeout", 10*time.Second, "how long a client may take to send its header")
@@ -116,7 +121,7 @@ func complete(cmd *cobra.Command) {
 		values[flag] = allowed
 	}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if f.Name == "store-password-file" || f.Name == "store" || f.Name == "client" {
+		if f.Name == "store-password-file" || f.Name == "api-token-file" || f.Name == "store" || f.Name == "client" {
 			return // told already, or a file
 		}
 		// No other flag takes a file. The error is of a flag that does not exist.

@@ -29,6 +29,9 @@ func (s *server) doors() (open []*door) {
 	if s.authListen != "" {
 		open = append(open, &door{flag: "auth-listen", address: s.authListen, server: s.newServer(s.auth)})
 	}
+	if s.apiListen != "" {
+		open = append(open, &door{flag: "api-listen", address: s.apiListen, server: s.apiServer()})
+	}
 	return open
 }
 

@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -151,7 +149,7 @@ func (f *Flags) findPassword(a *Address) error {
 		a.password = fromEnvironment
 	}
 	if f.passwordFile != "" {
-		password, err := readPassword(f.passwordFile)
+		password, err := config.ReadSecret(f.passwordFile, "password")
 		if err != nil {
 			return config.Usagef("--store-password-file: %w", err)
 		}
@@ -161,40 +159,6 @@ func (f *Flags) findPassword(a *Address) error {
 		return config.Usagef("--store: there is a user name and no password; a password alone has a colon before it, as in redis://:PASSWORD@HOST")
 	}
 	return nil
-}
-
-// longestPassword is in bytes: what is longer is another file.
-const longestPassword = 4096
-
-// readPassword reads a file of one line.
-func readPassword(name string) (string, error) {
-	f, err := os.Open(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("there is no file %s", name)
-	}
-	var path *fs.PathError
-	if errors.As(err, &path) {
-		return "", fmt.Errorf("%s cannot be read: %w", name, path.Err)
-	}
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, longestPassword+2))
-	if errors.As(err, &path) {
-		err = path.Err
-	}
-	if err != nil {
-		return "", fmt.Errorf("%s cannot be read: %w", name, err)
-	}
-	password := strings.TrimRight(string(text), "\r\n")
-	switch {
-	case password == "":
-		return "", fmt.Errorf("%s is empty", name)
-	case len(password) > longestPassword || strings.ContainsAny(password, "\r\n\x00"):
-		return "", errors.New(name + " is no password: one line of up to " + strconv.Itoa(longestPassword) + " bytes is")
-	}
-	return password, nil
 }
 
 // Options are those of the store.

@@ -1,0 +1,190 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/httpgate"
+)
+
+// An Answer is a decision. What it has in common with the lines of replay --verdicts has the same names.
+type Answer struct {
+	Allowed   bool    `json:"allowed"`
+	Cost      int64   `json:"cost"`
+	Time      int64   `json:"t,omitempty"` // the store's clock, in milliseconds since the Unix epoch
+	Remaining int64   `json:"remaining"`   // of the limit that binds
+	ResetMS   int64   `json:"reset_ms"`    // of the limit that binds
+	RetryMS   int64   `json:"retry_ms"`    // the longest of the limits that refuse
+	Binding   string  `json:"binding,omitempty"`
+	Limits    []Limit `json:"limits"`
+}
+
+// A Limit is how one limit stands. All times are in milliseconds.
+type Limit struct {
+	Name      string `json:"name"`
+	Quota     int64  `json:"quota"`
+	WindowMS  int64  `json:"window_ms"`
+	Remaining int64  `json:"remaining"`
+	ResetMS   int64  `json:"reset_ms"`
+	RetryMS   int64  `json:"retry_ms"`
+	Refuses   bool   `json:"refuses"`
+}
+
+// A Result is what came of a request of a batch: the status that it would have had alone, and the body.
+type Result struct {
+	Status  int               `json:"status"`
+	Answer  *Answer           `json:"answer,omitempty"`
+	Problem *httpgate.Problem `json:"problem,omitempty"`
+}
+
+// Results are those of a batch, in the order of its requests.
+type Results struct {
+	Results []Result `json:"results"`
+}
+
+func answerOf(d *slidegate.Decision) *Answer {
+	binding := d.Binding()
+	a := &Answer{
+		Allowed: d.Allowed, Cost: d.Cost, Remaining: binding.Remaining, ResetMS: binding.ResetIn.Milliseconds(),
+		RetryMS: d.RetryAfter().Milliseconds(), Binding: binding.Limit.Name, Limits: make([]Limit, d.Len()),
+	}
+	if d.Len() > 0 {
+		a.Time = d.At().UnixMilli()
+	}
+	for i := range a.Limits {
+		s := d.State(i)
+		a.Limits[i] = Limit{
+			Name: s.Limit.Name, Quota: s.Limit.Quota, WindowMS: s.Limit.Window.Milliseconds(), Remaining: s.Remaining,
+			ResetMS: s.ResetIn.Milliseconds(), RetryMS: s.RetryIn.Milliseconds(), Refuses: d.Refuses(i),
+		}
+	}
+	return a
+}
+
+func failed(status int, detail string) Result {
+	return Result{Status: status, Problem: problem(status, detail)}
+}
+
+// undecided says why there is no answer. What the store had to say is not for callers.
+func undecided(err error) Result {
+	var never *slidegate.CostError
+	if errors.As(err, &never) {
+		return failed(http.StatusBadRequest, strings.TrimPrefix(never.Error(), "slidegate: "))
+	}
+	return failed(http.StatusServiceUnavailable, "the store could not be asked")
+}
+
+// do does what a request wants. The fields are those of a take, for the head of an answer.
+func (d *door) do(ctx context.Context, q *request) (result Result, fields http.Header) {
+	limiter := d.limiter(q.limiter)
+	switch {
+	case limiter == nil && q.limiter == "":
+		return failed(http.StatusBadRequest, "limiter: it is missing, and there are several"), nil
+	case limiter == nil:
+		return failed(http.StatusNotFound, "limiter: none has that name"), nil
+	case q.op == take:
+		return d.take(ctx, q, limiter)
+	case q.op == reset:
+		if err := limiter.Reset(ctx, q.key); err != nil {
+			return undecided(err), nil
+		}
+		return Result{Status: http.StatusNoContent}, nil
+	}
+	decision, err := limiter.PeekN(ctx, q.key, q.cost)
+	if err != nil {
+		return undecided(err), nil
+	}
+	return Result{Status: http.StatusOK, Answer: answerOf(&decision)}, nil
+}
+
+// take asks the gate, which tells the observers and knows the fields.
+func (d *door) take(ctx context.Context, q *request, limiter *slidegate.Limiter) (Result, http.Header) {
+	o := d.gate.Decide(asking.WithContext(&asked{ctx, limiter, q.key, q.cost}))
+	switch {
+	case o.Err != nil:
+		return undecided(o.Err), nil
+	case o.Admitted:
+		return Result{Status: http.StatusOK, Answer: answerOf(o.Decision)}, o.Header
+	}
+	return Result{Status: http.StatusTooManyRequests, Answer: answerOf(o.Decision)}, o.Header
+}
+
+// asking is the request that a gate sees: everything about it is in its context.
+var asking = &http.Request{Method: http.MethodPost, URL: &url.URL{Path: "/"}, Header: http.Header{}}
+
+// asked is a context with what a gate is asked.
+type asked struct {
+	context.Context
+	limiter *slidegate.Limiter
+	key     string
+	cost    int64
+}
+
+func askedIn(r *http.Request) *asked { return r.Context().(*asked) }
+
+// A chain is the requests of a batch that are about one key, by their places.
+type chain []int
+
+// doAll does what the requests of a batch want: those about one key one after the other, in their order, and others at
+// the same time, so that a store that is far away is asked about all of them at once.
+func (d *door) doAll(ctx context.Context, requests []request) []Result {
+	results := make([]Result, len(requests))
+	type about struct {
+		key     string
+		limiter *slidegate.Limiter // which may have several names
+	}
+	chains := map[about]chain{}
+	for i, q := range requests {
+		a := about{q.key, d.limiter(q.limiter)}
+		chains[a] = append(chains[a], i)
+	}
+	var all sync.WaitGroup
+	for _, c := range chains {
+		if len(chains) == 1 {
+			d.doChain(ctx, requests, results, c)
+			break
+		}
+		all.Go(func() { d.doChain(ctx, requests, results, c) })
+	}
+	all.Wait()
+	return results
+}
+
+// doChain stops at a store that could not be asked: the rest is not decided either, and the store is not waited for as
+// often as there are requests.
+func (d *door) doChain(ctx context.Context, requests []request, results []Result, c chain) {
+	for n, i := range c {
+		results[i], _ = d.do(ctx, &requests[i])
+		if results[i].Status != http.StatusServiceUnavailable {
+			continue
+		}
+		for _, rest := range c[n+1:] {
+			results[rest] = results[i]
+		}
+		return
+	}
+}
+
+// The fields of every answer, shared by all.
+var (
+	noStore  = []string{"no-store"}
+	jsonType = []string{"application/json"}
+)
+
+func write(w http.ResponseWriter, status int, answer any) {
+	body, _ := json.Marshal(answer) // of numbers and strings: there is nothing to fail
+	body = append(body, '\n')
+	h := w.Header()
+	h["Content-Type"] = jsonType
+	h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	h["Cache-Control"] = noStore
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // the caller's going away is no concern here
+}

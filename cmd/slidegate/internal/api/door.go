@@ -1,0 +1,194 @@
+// Package api is the door for programs that ask in JSON over HTTP: take, peek and reset a key, one at a time or
+// many, without a request of their own to be held back.
+package api
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	_ "embed"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/httpgate"
+)
+
+// The most that a request may send, in bytes.
+const (
+	maxBody      = 64 << 10
+	maxBatchBody = 1 << 20
+)
+
+// Description is the OpenAPI description of the door, which it serves at /openapi.json.
+//
+//go:embed openapi.json
+var Description []byte
+
+// A Config is what a door is told.
+type Config struct {
+	// Limiter returns the limiter of a name, nil if there is none. The empty name is that of requests that name
+	// none. It is called by many goroutines at a time.
+	Limiter func(name string) *slidegate.Limiter
+
+	// Token is what callers must show as their bearer token; the default is none, for a door that only those can
+	// reach who may use it.
+	Token string
+
+	// Gate are options of the gate that decides: which fields tell of a decision, who observes, who logs. Who is
+	// asking, at what cost, and what becomes of what cannot be decided is the door's own, and a refusal always has
+	// Retry-After.
+	Gate []httpgate.Option
+}
+
+// A door is safe for concurrent use.
+type door struct {
+	limiter func(name string) *slidegate.Limiter
+	gate    *httpgate.Gate
+	token   *[sha256.Size]byte // its SHA-256; nil for none
+}
+
+// New returns the door. The error is that of an option of the gate.
+func New(c Config) (http.Handler, error) {
+	d := &door{limiter: c.Limiter}
+	if c.Token != "" {
+		sum := sha256.Sum256([]byte(c.Token))
+		d.token = &sum
+	}
+	var err error
+	d.gate, err = httpgate.New(slidegate.Unlimited(), append(slices.Clone(c.Gate),
+		httpgate.Choose(func(r *http.Request) *slidegate.Limiter { return askedIn(r).limiter }),
+		httpgate.By(func(r *http.Request) (string, error) { return askedIn(r).key, nil }),
+		httpgate.Cost(func(r *http.Request) int64 { return askedIn(r).cost }),
+		httpgate.FailClosed(), httpgate.RetryAfter(), httpgate.WithoutContext())...)
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// paths are where what can be asked for is.
+var paths = map[string]func(*door, http.ResponseWriter, *http.Request){
+	"/v1/take":  func(d *door, w http.ResponseWriter, r *http.Request) { d.serveOne(w, r, take) },
+	"/v1/peek":  func(d *door, w http.ResponseWriter, r *http.Request) { d.serveOne(w, r, peek) },
+	"/v1/reset": func(d *door, w http.ResponseWriter, r *http.Request) { d.serveOne(w, r, reset) },
+	"/v1/batch": (*door).serveBatch,
+}
+
+func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	serve, methods := paths[r.URL.Path], []string{http.MethodPost}
+	if r.URL.Path == "/openapi.json" {
+		serve, methods = (*door).serveDescription, []string{http.MethodGet, http.MethodHead}
+	}
+	switch {
+	case !d.knows(r):
+		w.Header().Set("WWW-Authenticate", `Bearer realm="slidegate"`)
+		refuse(w, r, http.StatusUnauthorized, "a bearer token is needed, and it is the one that the server was given")
+	case serve == nil:
+		refuse(w, r, http.StatusNotFound, "allowed is /v1/take, /v1/peek, /v1/reset, /v1/batch and /openapi.json")
+	case !slices.Contains(methods, r.Method):
+		w.Header().Set("Allow", strings.Join(methods, ", "))
+		refuse(w, r, http.StatusMethodNotAllowed, "allowed is "+strings.Join(methods, " and "))
+	default:
+		serve(d, w, r)
+	}
+}
+
+// knows tells whether a caller shows the token, and takes as long for a token that is almost right as for any other.
+func (d *door) knows(r *http.Request) bool {
+	if d.token == nil {
+		return true
+	}
+	fields := r.Header["Authorization"]
+	if len(fields) != 1 {
+		return false
+	}
+	scheme, token, _ := strings.Cut(fields[0], " ")
+	sum := sha256.Sum256([]byte(strings.Trim(token, " ")))
+	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(sum[:], d.token[:]) == 1
+}
+
+func (d *door) serveDescription(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(Description)))
+	_, _ = w.Write(Description) // net/http leaves the body of a HEAD out
+}
+
+func (d *door) serveOne(w http.ResponseWriter, r *http.Request, op operation) {
+	body, ok := read(w, r, maxBody)
+	if !ok {
+		return
+	}
+	q, err := parseRequest(body, op)
+	if err != nil {
+		refuse(w, r, http.StatusBadRequest, err.Error())
+		return
+	}
+	result, fields := d.do(r.Context(), &q)
+	if result.Problem != nil {
+		result.Problem.ServeHTTP(w, r)
+		return
+	}
+	h := w.Header()
+	for name, values := range fields {
+		h[name] = values
+	}
+	if result.Answer == nil {
+		h["Cache-Control"] = noStore
+		w.WriteHeader(result.Status)
+		return
+	}
+	write(w, result.Status, result.Answer)
+}
+
+func (d *door) serveBatch(w http.ResponseWriter, r *http.Request) {
+	body, ok := read(w, r, maxBatchBody)
+	if !ok {
+		return
+	}
+	requests, err := parseBatch(body)
+	if err != nil {
+		refuse(w, r, http.StatusBadRequest, err.Error())
+		return
+	}
+	write(w, http.StatusOK, Results{d.doAll(r.Context(), requests)})
+}
+
+// read returns the body of a request, or answers it. A form, which a page of any site can have a browser send, is not
+// JSON, so no such page gets at a door that listens on the browser's machine.
+func read(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, bool) {
+	if !isJSON(r.Header.Get("Content-Type")) || r.Header.Get("Content-Encoding") != "" {
+		refuse(w, r, http.StatusUnsupportedMediaType, "allowed is Content-Type: application/json, without a Content-Encoding")
+		return nil, false
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		refuse(w, r, http.StatusRequestEntityTooLarge, "allowed is a body of up to "+strconv.FormatInt(limit, 10)+" bytes")
+	case err != nil:
+		refuse(w, r, http.StatusBadRequest, "the body ends before its end")
+	}
+	return body, err == nil
+}
+
+func isJSON(contentType string) bool {
+	if contentType == "application/json" {
+		return true
+	}
+	media, _, err := mime.ParseMediaType(contentType)
+	return err == nil && media == "application/json"
+}
+
+// refuse answers with a problem. The detail holds nothing of what a client sent, which may be a key.
+func refuse(w http.ResponseWriter, r *http.Request, status int, detail string) {
+	problem(status, detail).ServeHTTP(w, r)
+}
+
+func problem(status int, detail string) *httpgate.Problem {
+	return &httpgate.Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: detail}
+}

@@ -1,0 +1,81 @@
+package serve
+
+import (
+	"net/http"
+	"os"
+	"regexp"
+	"time"
+
+	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/api"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/config"
+	"github.com/slidegate/slidegate/httpgate"
+)
+
+// newAPI makes the JSON door, if it is to be.
+func (s *server) newAPI() error {
+	if s.apiListen == "" {
+		return config.RefuseFlags(s.given, "it is about --api-listen, which is not given", "api-token-file")
+	}
+	token, err := s.apiToken()
+	if err != nil {
+		return err
+	}
+	s.hasToken = token != ""
+	s.api, err = api.New(api.Config{
+		Limiter: func(name string) *slidegate.Limiter {
+			if name != "" {
+				return nil
+			}
+			return s.limiter
+		},
+		Token: token,
+		Gate: []httpgate.Option{
+			httpgate.Headers(s.formats...), httpgate.Logger(s.log),
+			httpgate.Observe(func(e *httpgate.Event) { s.metrics.observe(e) }),
+		},
+	})
+	return err
+}
+
+// token is what RFC 6750 has as a bearer token, and long enough not to be guessed.
+var token = regexp.MustCompile(`^[A-Za-z0-9._~+/-]{16,}=*$`)
+
+// apiToken takes the token from where it is, which may be one place only.
+func (s *server) apiToken() (string, error) {
+	found, place := os.Getenv(config.APIToken), "$"+config.APIToken
+	if s.apiTokenFile != "" {
+		if found != "" {
+			return "", config.Usagef("--api-token-file and %s: a token is given twice, and one is enough", place)
+		}
+		var err error
+		if found, err = config.ReadSecret(s.apiTokenFile, "token"); err != nil {
+			return "", config.Usagef("--api-token-file: %w", err)
+		}
+		place = "--api-token-file"
+	}
+	if found != "" && !token.MatchString(found) {
+		return "", config.Usagef("%s: allowed are 16 or more letters, digits and -._~+/, such as openssl rand -hex 32 prints", place)
+	}
+	return found, nil
+}
+
+// whoMayAsk says who may ask the JSON door.
+func (s *server) whoMayAsk() string {
+	if s.hasToken {
+		return "whoever shows the token may ask"
+	}
+	return "whoever can connect may ask, and reset a key"
+}
+
+// apiWriteTimeout is how long a caller may take to read its answer, which is short.
+const apiWriteTimeout = 30 * time.Second
+
+// apiServer bounds whole requests too, for they are short.
+func (s *server) apiServer() *http.Server {
+	server := s.newServer(s.api)
+	server.ReadTimeout = s.readHeaderTimeout
+	server.WriteTimeout = apiWriteTimeout
+	server.MaxHeaderBytes = 16 << 10
+	return server
+}
