@@ -70,6 +70,10 @@ func (s *server) facts(at map[string]net.Addr) []fact {
 	if api := at["api-listen"]; api != nil {
 		facts = append(facts, fact{"api", fmt.Sprintf("http://%s/openapi.json says what may be asked; %s", api, s.whoMayAsk())})
 	}
+	if len(s.proxyProtocol) > 0 {
+		facts = append(facts, fact{"proxied", fmt.Sprintf("--%s hears %s alone, who say in a PROXY header for whom they connect",
+			strings.Join(s.proxyProtocol, " and --"), strings.Join(s.proxyProtocolFrom, ", "))})
+	}
 	if admin := at["admin"]; admin != nil {
 		facts = append(facts, fact{"admin", fmt.Sprintf("http://%s/healthz /readyz /metrics", admin)})
 	}

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
@@ -25,9 +26,10 @@ type server struct {
 	formats  []httpgate.Format
 	key      *keyexpr.Expr
 	upstream *url.URL
-	auth     http.Handler // nil for none
-	api      http.Handler // nil for none
-	hasToken bool         // who asks there must show one
+	auth     http.Handler   // nil for none
+	api      http.Handler   // nil for none
+	hasToken bool           // who asks there must show one
+	trusts   []netip.Prefix // who may send a PROXY header
 	backend  *backend
 	limiter  *slidegate.Limiter
 	gate     *httpgate.Gate
@@ -43,7 +45,7 @@ type server struct {
 // build looks at every flag and starts nothing.
 func (p plan) build(version string, stderr io.Writer) (*server, error) {
 	s := &server{plan: p, stderr: stderr, log: newLogger(stderr, p.logFormat)}
-	for _, step := range []func() error{p.checkWords, p.checkNumbers, p.checkAddresses, s.parse, s.newGate, s.newAuth, s.newAPI} {
+	for _, step := range []func() error{p.checkWords, p.checkNumbers, p.checkAddresses, s.parse, s.newGate, s.newAuth, s.newAPI, s.readProxyProtocol} {
 		if err := step(); err != nil {
 			return nil, err
 		}

@@ -25,6 +25,7 @@ type plan struct {
 	authTrusted                                                                     []string
 	authDenyStatus                                                                  int
 	apiListen, apiTokenFile                                                         string
+	proxyProtocol, proxyProtocolFrom                                                []string
 	readHeaderTimeout, idleTimeout, upstreamTimeout, grace                          time.Duration
 
 	storage storage.Flags
@@ -101,6 +102,8 @@ func (p *plan) flags(f *pflag.FlagSet) {
 	f.IntVar(&p.authDenyStatus, "auth-deny-status", http.StatusTooManyRequests, "the `status` of refusals there, 400 to 499: 403 for an nginx that takes no other")
 	f.StringVar(&p.apiListen, "api-listen", "", "the `address` for programs that ask in JSON, at /v1/take and beside it (default: none)")
 	f.StringVar(&p.apiTokenFile, "api-token-file", "", "the `file` with the bearer token that they must show, which may also be in $"+config.APIToken+" (default: none is needed)")
+	f.StringSliceVar(&p.proxyProtocol, "proxy-protocol", nil, "the `flags` of the addresses where connections begin with a PROXY header: "+strings.Join(doorFlags, ", ")+" (default: none)")
+	f.StringSliceVar(&p.proxyProtocolFrom, "proxy-protocol-from", auth.Loopback, "`CIDRs` of those who may connect there; others are not heard")
 	f.StringVar(&p.admin, "admin", "", "the `address` for /healthz, /readyz and /metrics (default: none)")
 	f.StringVar(&p.logFormat, "log-format", "text", "how to log: text or json")
 	f.DurationVar(&p.readHeaderTimeout, "read-header-timeout", 10*time.Second, "how long a client may take to send its header")
@@ -115,7 +118,8 @@ func complete(cmd *cobra.Command) {
 		"headers": {"draft-8", "draft-7", "draft-6", "legacy", "legacy-delta", "none"},
 		"key":     {"ip", "header:", "cookie:", "path", "host", "method"},
 
-		"auth-dialect": auth.Dialects(),
+		"auth-dialect":   auth.Dialects(),
+		"proxy-protocol": doorFlags,
 	}
 	for flag, allowed := range words {
 		values[flag] = allowed

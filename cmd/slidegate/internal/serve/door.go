@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/slidegate/slidegate"
@@ -20,6 +21,9 @@ type door struct {
 	server   *http.Server
 	listener net.Listener // nil until it is bound
 }
+
+// doorFlags are the flags that open a door.
+var doorFlags = []string{"listen", "auth-listen", "api-listen", "admin"}
 
 // doors returns those that the flags open.
 func (s *server) doors() (open []*door) {
@@ -43,11 +47,14 @@ func (s *server) adminDoor() *door {
 }
 
 // bind takes the addresses of all doors, or of none.
-func bind(doors []*door) (err error) {
+func (s *server) bind(doors []*door) (err error) {
 	for _, d := range doors {
 		if d.listener, err = net.Listen("tcp", d.address); err != nil {
 			closeAll(doors)
 			return fmt.Errorf("--%s: %w", d.flag, err)
+		}
+		if slices.Contains(s.proxyProtocol, d.flag) {
+			d.listener = &behindProxy{Listener: d.listener, server: s, flag: d.flag}
 		}
 	}
 	return nil

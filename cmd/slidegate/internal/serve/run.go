@@ -20,7 +20,7 @@ func (s *server) run(ctx context.Context) error {
 	if s.admin != "" {
 		all = append(all[:len(all):len(all)], s.adminDoor())
 	}
-	if err := bind(all); err != nil {
+	if err := s.bind(all); err != nil {
 		return err
 	}
 	defer closeAll(all)
