@@ -549,9 +549,13 @@ func TestKeysAreThoseOfThePage(t *testing.T) {
 // TestMetricsAreDocumented: docs/operations.md names the metrics that there are, and no others.
 func TestMetricsAreDocumented(t *testing.T) {
 	names := regexp.MustCompile(`\bslidegate_[a-z_]+`)
-	source, err := os.ReadFile(filepath.Join("cmd", "slidegate", "internal", "serve", "metrics.go"))
-	if err != nil {
-		t.Fatal(err)
+	var source []byte
+	for _, pkg := range []string{"serve", "rls"} {
+		text, err := os.ReadFile(filepath.Join("cmd", "slidegate", "internal", pkg, "metrics.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		source = append(source, text...)
 	}
 	set := func(text string) []string {
 		all := names.FindAllString(text, -1)

@@ -74,6 +74,8 @@ type running struct {
 	admin  string
 	auth   string // of the forward-auth door
 	api    string // of the JSON door
+	rls    string // of the rate limit service: host and port
+	json   string // of the same over HTTP
 	mu     sync.Mutex
 	stderr strings.Builder
 	read   chan struct{} // closed when stderr ends
@@ -133,6 +135,10 @@ func (r *running) hear(line string) (ready bool) {
 		r.url = at
 	} else if at, ok := strings.CutPrefix(line, "  admin     "); ok {
 		admin = at
+	} else if at, ok := strings.CutPrefix(line, "  rls       grpc://"); ok {
+		r.rls = strings.Fields(at)[0]
+	} else if at, ok := strings.CutPrefix(line, "  rls http  "); ok {
+		r.json = strings.Fields(at)[0]
 	} else if at, ok := strings.CutPrefix(line, "  auth      "); ok {
 		r.auth = strings.Fields(at)[0]
 	} else if at, ok := strings.CutPrefix(line, "  api       "); ok {
@@ -327,12 +333,31 @@ func TestBadUsage(t *testing.T) {
 		{"--key: it is about --listen and --auth-listen, which are empty", serve("--listen", "", "--api-listen", "127.0.0.1:0", "--key", "path")},
 		{"--on-store-error: it is about --listen and --auth-listen", serve("--listen", "", "--api-listen", "127.0.0.1:0", "--on-store-error", "closed")},
 		{"--upstream: it is about --listen and --auth-listen", serve("--listen", "", "--api-listen", "127.0.0.1:0", "--upstream", "http://x")},
-		{`--proxy-protocol "proxy": allowed is listen, auth-listen, api-listen, admin`, serve("--proxy-protocol", "proxy")},
+		{`--proxy-protocol "proxy": allowed is listen, auth-listen, api-listen, rls-listen, rls-http-listen, admin`, serve("--proxy-protocol", "proxy")},
 		{"--proxy-protocol api-listen: --api-listen is not given", serve("--proxy-protocol", "listen,api-listen")},
 		{"--proxy-protocol-from: it is about --proxy-protocol, which is not given", serve("--proxy-protocol-from", "10.0.0.0/8")},
 		{"--proxy-protocol-from is empty", serve("--proxy-protocol", "listen", "--proxy-protocol-from", "")},
 		{`--proxy-protocol-from "::/0": that is everybody, and then any client can say it is another: give the proxies' own networks`, serve("--proxy-protocol", "listen", "--proxy-protocol-from", "::/0")},
 		{`--proxy-protocol-from "nginx": no address`, serve("--proxy-protocol", "listen", "--proxy-protocol-from", "nginx")},
+		{"--rls-config is missing: give the directory with the rule files", serve("--rls-listen", "127.0.0.1:0")},
+		{"--rls-config is missing: give the directory", serve("--rls-http-listen", "127.0.0.1:0")},
+		{"--rls-config: it is about --rls-listen and --rls-http-listen, neither of which is given", serve("--rls-config", ".")},
+		{"--rls-algorithm: it is about --rls-listen and", serve("--rls-algorithm", "counter")},
+		{"--rls-all-or-nothing: it is about --rls-listen and", serve("--rls-all-or-nothing")},
+		{"--rls-shadow-mode: it is about --rls-listen and", serve("--rls-shadow-mode")},
+		{"--rls-quota-mode: it is about --rls-listen and", serve("--rls-quota-mode")},
+		{"--rls-headers: it is about --rls-listen and", serve("--rls-headers")},
+		{"--rls-metadata: it is about --rls-listen and", serve("--rls-metadata")},
+		{"--rls-merge-domains: it is about --rls-listen and", serve("--rls-merge-domains")},
+		{"--rls-original-metrics: it is about --rls-listen and", serve("--rls-original-metrics")},
+		{`--rls-listen "8081": allowed is HOST:PORT`, serve("--rls-listen", "8081", "--rls-config", ".")},
+		{`--rls-http-listen "8082": allowed is HOST:PORT`, serve("--rls-http-listen", "8082", "--rls-config", ".")},
+		{`--rls-algorithm "bucket": allowed is log or counter`, serve("--rls-listen", "127.0.0.1:0", "--rls-config", ".", "--rls-algorithm", "bucket")},
+		{"--rls-config: rules cannot be read: lstat nowhere", serve("--rls-listen", "127.0.0.1:0", "--rls-config", "nowhere")},
+		{"--rls-config: invalid rules:", serve("--rls-listen", "127.0.0.1:0", "--rls-config", "internal/serve")},
+		{"--limit is missing: --listen holds requests to it: give one, such as --limit 100/1m, or --listen '' to be no proxy", []string{"serve", "--rls-listen", "127.0.0.1:0", "--rls-config", "."}},
+		{"--limit: it is about --listen, --auth-listen and --api-listen, none of which is open", serve("--listen", "", "--rls-listen", "127.0.0.1:0", "--rls-config", ".")},
+		{"--on-store-error: it is about --listen and --auth-listen", []string{"serve", "--listen", "", "--rls-listen", "127.0.0.1:0", "--rls-config", ".", "--on-store-error", "closed"}},
 		{`--idle-timeout "5": allowed is a duration such as 10s`, serve("--idle-timeout", "5")},
 		{"--upstream-timeout -1s: allowed is a duration above 0", serve("--upstream-timeout", "-1s")},
 		{"--read-header-timeout 0s: allowed is a duration above 0", serve("--read-header-timeout", "0")},
@@ -362,11 +387,14 @@ func TestFailures(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
+	rules := ruleDir(t, "edge.yaml", perUser("1"))
 	for _, args := range [][]string{
 		{"serve", "--limit", "1/1s", "--listen", taken.Addr().String()},
 		{"serve", "--limit", "1/1s", "--listen", "127.0.0.1:0", "--admin", taken.Addr().String()},
 		{"serve", "--limit", "1/1s", "--listen", "127.0.0.1:0", "--auth-listen", taken.Addr().String(), "--auth-dialect", "nginx"},
 		{"serve", "--limit", "1/1s", "--listen", "127.0.0.1:0", "--api-listen", taken.Addr().String()},
+		{"serve", "--limit", "1/1s", "--listen", "127.0.0.1:0", "--rls-config", rules, "--rls-listen", taken.Addr().String()},
+		{"serve", "--listen", "", "--rls-config", rules, "--rls-listen", "127.0.0.1:0", "--rls-http-listen", taken.Addr().String()},
 		{"replay", "--limit", "1/1s", "no such file"},
 		{"replay", "--limit", "1/1s", "."},
 	} {
@@ -718,6 +746,7 @@ func TestCommandPageExamplesAreTaken(t *testing.T) {
 	if err := os.WriteFile(secret, []byte("secret-of-more-than-16\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	files := strings.NewReplacer("/run/secrets/redis", secret, "/run/secrets/api", secret, "/etc/slidegate/rls", ruleDir(t, "edge.yaml", perUser("1")))
 	nowhere := []string{"k", "--store", "redis://127.0.0.1:1"}
 	for command, end := range map[string][]string{"serve": {"--listen", taken.Addr().String()}, "replay": {"no such file"}, "peek": nowhere, "take": nowhere} {
 		want := 1
@@ -725,7 +754,7 @@ func TestCommandPageExamplesAreTaken(t *testing.T) {
 			want = 3
 		}
 		for _, row := range flagRows(t, command) {
-			example := strings.Fields(strings.NewReplacer("/run/secrets/redis", secret, "/run/secrets/api", secret).Replace(row[3]))
+			example := strings.Fields(files.Replace(row[3]))
 			args := slices.Concat([]string{command, "--limit", "extra=10/1s"}, example, end)
 			if _, errs, status := cli(t, nil, args...); status != want || !strings.HasPrefix(row[3], row[1]) {
 				t.Errorf("%s: status %d, %s", row[3], status, errs)
@@ -742,7 +771,10 @@ func TestCommandPageNamesEveryMetric(t *testing.T) {
 	}
 	var served []string
 	for _, store := range []string{"memory", "redis://127.0.0.1:1"} {
-		r := start(t, nil, "--limit", "1/1s", "--store", store)
+		r := start(t, nil, "--limit", "1/1s", "--store", store, "--rls-http-listen", "127.0.0.1:0", "--rls-config", ruleDir(t, "edge.yaml", perUser("1")))
+		for _, body := range []string{asAda, "{}"} {
+			r.askRLS(body)
+		}
 		_, text := fetch(t, http.DefaultClient, "GET", r.admin+"/metrics")
 		served = append(served, names(regexp.MustCompile(`(?m)^# TYPE (slidegate_[a-z_]+) `), text)...)
 	}

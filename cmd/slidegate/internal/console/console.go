@@ -15,6 +15,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/ask"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/config"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay"
+	rlsrules "github.com/slidegate/slidegate/cmd/slidegate/internal/rls/rules"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/serve"
 )
 
@@ -54,8 +55,11 @@ func Run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 }
 
 // sentence is an error on one line, without the program's name in it, and without the password of a
-// URL, which may be where none belongs.
+// URL, which may be where none belongs. What is wrong with rule files has a line each.
 func sentence(err error) string {
+	if errors.Is(err, rlsrules.ErrInvalid) {
+		return err.Error()
+	}
 	text := strings.ReplaceAll(strings.Join(strings.Fields(err.Error()), " "), "slidegate: ", "")
 	return credentials.ReplaceAllString(text, "${1}xxxxx@")
 }

@@ -7,11 +7,13 @@
 // as its hits are counted in the original: so usage that is reported when it is over, as with tokens, leaves nothing behind.
 //
 //	New(store, set, options)      the service; Use and Load give it other rules while it runs
+//	(*Service) Follow             loads the rules of a directory again when they change
 //	(*Service) NewServer          gRPC, with health and reflection
 //	(*Service) Handler            POST /json and GET /healthcheck
 package rls
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -63,7 +65,11 @@ type Options struct {
 	// Metrics count if they are not nil.
 	Metrics *Metrics
 
-	// Logger tells of rules that were loaded or could not be; slog.Default unless said otherwise.
+	// Asked is told what came of asking the store, unless it is nil: nil, or an error that wraps [slidegate.ErrUnavailable].
+	// It is called for many requests at once, and each waits for it.
+	Asked func(error)
+
+	// Logger tells of rules that were loaded again or could not be; slog.Default unless said otherwise.
 	Logger *slog.Logger
 }
 
@@ -75,7 +81,12 @@ type Service struct {
 	rules  atomic.Pointer[bound] // nil until there are some
 	limits limits
 	health *health.Server
+
 	reload sync.Mutex
+	tried  digest // of what was last loaded, or could not be
+
+	draining context.Context
+	drain    context.CancelFunc
 }
 
 // A bound is a set of rules with their limiters.
@@ -92,34 +103,13 @@ func New(store slidegate.Store, set *rules.Set, o Options) (*Service, error) {
 		o.Logger = slog.Default()
 	}
 	s := &Service{Options: o, store: store, health: health.NewServer()}
+	s.draining, s.drain = context.WithCancel(context.Background())
 	s.limits = limits{store: store, algorithm: o.Algorithm, all: map[slidegate.Limit]*limiter{}, windows: map[time.Duration]bool{}}
 	s.setHealth(healthpb.HealthCheckResponse_NOT_SERVING)
 	if set == nil {
 		return s, nil
 	}
 	return s, s.Use(set)
-}
-
-// Load reads the rule files of a directory and uses them from then on. If they cannot be used the rules in force stay, and
-// the error, which wraps [rules.ErrInvalid] if it is about a file, is logged, counted and returned.
-func (s *Service) Load(dir string) error {
-	s.reload.Lock()
-	defer s.reload.Unlock()
-	var options []rules.Option
-	if s.MergeDomains {
-		options = append(options, rules.MergeDomains())
-	}
-	set, err := rules.Load(dir, options...)
-	if err == nil {
-		err = s.Use(set)
-	}
-	s.Metrics.loaded(err)
-	if err != nil {
-		s.Logger.Error("the rules cannot be used: those in force stay", "directory", dir, "error", err)
-		return err
-	}
-	s.Logger.Info("rules loaded", "directory", dir, "domains", len(set.Domains()), "rules", len(set.Rules))
-	return nil
 }
 
 // Use decides by a set from then on; requests under way end by the rules they began with. What has been counted stays, for
@@ -148,8 +138,20 @@ func (s *Service) Use(set *rules.Set) error {
 	return nil
 }
 
-// Drain says NOT_SERVING to health checks from then on. Requests are still answered.
-func (s *Service) Drain() { s.health.Shutdown() }
+// Rules returns the set in force, nil where there is none yet.
+func (s *Service) Rules() *rules.Set {
+	if b := s.rules.Load(); b != nil {
+		return b.set
+	}
+	return nil
+}
+
+// Drain says NOT_SERVING to health checks from then on, and ends the streams of those who watch: a server that waits for all
+// that is under way would wait for as long as they like. Requests are still answered.
+func (s *Service) Drain() {
+	s.health.Shutdown()
+	s.drain()
+}
 
 func (s *Service) setHealth(status healthpb.HealthCheckResponse_ServingStatus) {
 	for _, name := range []string{"", "ratelimit", pb.RateLimitService_ServiceDesc.ServiceName} {

@@ -1,6 +1,7 @@
 package rls
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -17,12 +18,29 @@ import (
 // NewServer returns a gRPC server with the service, grpc.health.v1 and reflection. Connections live as long as the client
 // wants, unless an option says otherwise: Envoy keeps one for as long as it runs.
 func (s *Service) NewServer(options ...grpc.ServerOption) *grpc.Server {
-	server := grpc.NewServer(options...)
+	server := grpc.NewServer(append(options, grpc.ChainStreamInterceptor(s.untilDrained))...)
 	pb.RegisterRateLimitServiceServer(server, s)
 	healthpb.RegisterHealthServer(server, s.health)
 	reflection.Register(server)
 	return server
 }
+
+// untilDrained ends what a stream waits for when the service drains.
+func (s *Service) untilDrained(service any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	ctx, cancel := context.WithCancel(stream.Context())
+	defer cancel()
+	stop := context.AfterFunc(s.draining, cancel)
+	defer stop()
+	return handle(service, &boundStream{stream, ctx})
+}
+
+// A boundStream has a context of its own.
+type boundStream struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+func (s *boundStream) Context() context.Context { return s.ctx }
 
 // mostJSON is how long the body of a request may be, in bytes.
 const mostJSON = 1 << 20

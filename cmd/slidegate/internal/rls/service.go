@@ -47,6 +47,7 @@ func (s *Service) answer(ctx context.Context, r *pb.RateLimitRequest) (*pb.RateL
 		return nil, err
 	}
 	admitted, err := s.ask(ctx, b, asks)
+	s.tell(asks, err)
 	if err != nil {
 		return s.unavailable(asks, err)
 	}
@@ -62,6 +63,19 @@ func (s *Service) ask(ctx context.Context, b *bound, asks []ask) (bool, error) {
 		return s.decideTogether(ctx, b, asks)
 	}
 	return s.decide(ctx, asks)
+}
+
+// tell tells what came of asking the store, if it was asked.
+func (s *Service) tell(asks []ask, err error) {
+	if s.Asked == nil || err != nil && !errors.Is(err, slidegate.ErrUnavailable) {
+		return
+	}
+	for i := range asks {
+		if asks[i].limiter != nil {
+			s.Asked(err)
+			return
+		}
+	}
 }
 
 // unavailable answers for a store that could not be asked. A caller who has gone gets the error of that.

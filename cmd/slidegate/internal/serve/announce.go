@@ -16,10 +16,7 @@ func (s *server) announce(doors []*door) {
 	for _, d := range doors {
 		at[d.flag] = d.listener.Addr()
 	}
-	url := "http://" + doors[0].listener.Addr().String()
-	if doors[0].flag == "auth-listen" {
-		url += "/auth"
-	}
+	url := doors[0].url()
 	facts := s.facts(at)
 	if s.logFormat == "json" {
 		attributes := []any{"url", url}
@@ -44,23 +41,11 @@ func (s *server) announce(doors []*door) {
 	}
 }
 
-func (s *server) facts(at map[string]net.Addr) []fact {
-	names := make([]string, len(s.limits))
-	for i, l := range s.limits {
-		names[i] = l.String()
+func (s *server) facts(at map[string]net.Addr) (facts []fact) {
+	if s.usesLimits() {
+		facts = s.limitFacts()
 	}
-	undecided := map[string]string{"open": "pass", "closed": "get 503"}[s.onStoreError]
-	clients := fmt.Sprintf("told apart by %s; %s", s.key, s.addressRule())
-	failing := fmt.Sprintf("%s: requests that cannot be decided %s", s.onStoreError, undecided)
-	if !s.gatesRequests() {
-		clients, failing = "told apart by whoever asks", "whoever asks gets 503 for what cannot be decided"
-	}
-	facts := []fact{
-		{"limits", strings.Join(names, " and ") + ": all are charged or none"},
-		{"clients", clients},
-		{"store", s.backend.about},
-		{"failing", failing},
-	}
+	facts = append(facts, fact{"store", s.backend.about})
 	if s.upstream != nil {
 		facts = append(facts, fact{"upstream", s.upstream.String()})
 	}
@@ -74,6 +59,7 @@ func (s *server) facts(at map[string]net.Addr) []fact {
 		facts = append(facts, fact{"proxied", fmt.Sprintf("--%s hears %s alone, who say in a PROXY header for whom they connect",
 			strings.Join(s.proxyProtocol, " and --"), strings.Join(s.proxyProtocolFrom, ", "))})
 	}
+	facts = append(facts, s.rlsFacts(at)...)
 	if admin := at["admin"]; admin != nil {
 		facts = append(facts, fact{"admin", fmt.Sprintf("http://%s/healthz /readyz /metrics", admin)})
 	}
@@ -81,6 +67,21 @@ func (s *server) facts(at map[string]net.Addr) []fact {
 		facts = append(facts, fact{"try", fmt.Sprintf("curl -i http://%s/", reachable(front))}, fact{"read on", "docs/command.md"})
 	}
 	return facts
+}
+
+// limitFacts are about what is held to --limit.
+func (s *server) limitFacts() []fact {
+	names := make([]string, len(s.limits))
+	for i, l := range s.limits {
+		names[i] = l.String()
+	}
+	undecided := map[string]string{"open": "pass", "closed": "get 503"}[s.onStoreError]
+	clients := fmt.Sprintf("told apart by %s; %s", s.key, s.addressRule())
+	failing := fmt.Sprintf("%s: requests that cannot be decided %s", s.onStoreError, undecided)
+	if !s.gatesRequests() {
+		clients, failing = "told apart by whoever asks", "whoever asks gets 503 for what cannot be decided"
+	}
+	return []fact{{"limits", strings.Join(names, " and ") + ": all are charged or none"}, {"clients", clients}, {"failing", failing}}
 }
 
 // reachable is an address to connect to where at is every address of the machine.

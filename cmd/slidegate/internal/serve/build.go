@@ -16,6 +16,7 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/config"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/keyexpr"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/rls"
 	"github.com/slidegate/slidegate/httpgate"
 )
 
@@ -28,16 +29,18 @@ type server struct {
 	upstream *url.URL
 	auth     http.Handler   // nil for none
 	api      http.Handler   // nil for none
-	hasToken bool           // who asks there must show one
+	rls      *rls.Service   // nil for none
+	hasToken bool           // who asks at the JSON door must show one
 	trusts   []netip.Prefix // who may send a PROXY header
 	backend  *backend
 	limiter  *slidegate.Limiter
-	gate     *httpgate.Gate
+	gate     *httpgate.Gate // nil where no door uses limits
 	metrics  *metrics
 	stderr   io.Writer
 	log      *slog.Logger
 	singles  []string // fields in which only the gate speaks
 	outage   outage
+	away     outage       // of the store, as the rate limit service meets it
 	underWay atomic.Int64 // requests behind the gate, WebSockets included
 	draining atomic.Bool
 }
@@ -45,12 +48,18 @@ type server struct {
 // build looks at every flag and starts nothing.
 func (p plan) build(version string, stderr io.Writer) (*server, error) {
 	s := &server{plan: p, stderr: stderr, log: newLogger(stderr, p.logFormat)}
-	for _, step := range []func() error{p.checkWords, p.checkNumbers, p.checkAddresses, s.parse, s.newGate, s.newAuth, s.newAPI, s.readProxyProtocol} {
+	steps := []func() error{
+		p.checkWords, p.checkNumbers, p.checkAddresses, s.parse, s.newStore, s.newGate, s.newAuth, s.newAPI, s.newRLS, s.readProxyProtocol,
+	}
+	for _, step := range steps {
 		if err := step(); err != nil {
 			return nil, err
 		}
 	}
-	s.metrics = newMetrics(version, s.limits, s.backend, s.gate.IgnoredHeaders)
+	s.metrics = newMetrics(version, s.limits, s.backend, s.ignoredHeaders)
+	if s.rls != nil {
+		s.metrics.registry.MustRegister(s.rls.Metrics)
+	}
 	return s, nil
 }
 
@@ -63,7 +72,7 @@ func newLogger(w io.Writer, format string) *slog.Logger {
 
 func (p plan) checkWords() error {
 	for _, c := range []struct{ flag, value string }{
-		{"when-full", p.whenFull}, {"on-store-error", p.onStoreError}, {"log-format", p.logFormat},
+		{"when-full", p.whenFull}, {"on-store-error", p.onStoreError}, {"log-format", p.logFormat}, {"rls-algorithm", p.rlsAlgorithm},
 	} {
 		if !slices.Contains(words[c.flag], c.value) {
 			return config.Usagef("--%s %q: allowed is %s", c.flag, c.value, strings.Join(words[c.flag], " or "))
@@ -94,8 +103,9 @@ func (p plan) checkAddresses() error {
 		flag, value string
 		mayBeEmpty  bool
 	}{
-		{"listen", p.listen, p.authListen+p.apiListen != ""}, {"auth-listen", p.authListen, true},
-		{"api-listen", p.apiListen, true}, {"admin", p.admin, true},
+		{"listen", p.listen, p.authListen+p.apiListen+p.rlsListen+p.rlsHTTPListen != ""}, {"auth-listen", p.authListen, true},
+		{"api-listen", p.apiListen, true}, {"rls-listen", p.rlsListen, true}, {"rls-http-listen", p.rlsHTTPListen, true},
+		{"admin", p.admin, true},
 	} {
 		if c.value == "" && c.mayBeEmpty {
 			continue
@@ -117,6 +127,9 @@ func (p plan) checkAddresses() error {
 // gatesRequests tells whether a door is open at which requests themselves are limited.
 func (p plan) gatesRequests() bool { return p.listen+p.authListen != "" }
 
+// usesLimits tells whether a door is open that --limit is about.
+func (p plan) usesLimits() bool { return p.gatesRequests() || p.apiListen != "" }
+
 func isPort(s string) bool {
 	_, err := strconv.ParseUint(s, 10, 16)
 	return err == nil
@@ -124,7 +137,7 @@ func isPort(s string) bool {
 
 // parse reads the flags that have a form of their own.
 func (s *server) parse() (err error) {
-	if s.limits, err = config.Limits(s.plan.limits); err != nil {
+	if err = s.parseLimits(); err != nil {
 		return err
 	}
 	if s.key, err = keyexpr.Parse(s.plan.key); err != nil {
@@ -135,6 +148,17 @@ func (s *server) parse() (err error) {
 	}
 	s.formats, err = parseFormats(s.headers)
 	s.singles = singles(s.formats)
+	return err
+}
+
+func (s *server) parseLimits() (err error) {
+	if !s.usesLimits() {
+		return config.RefuseFlags(s.given, "it is about --listen, --auth-listen and --api-listen, none of which is open", "limit", "headers")
+	}
+	if len(s.plan.limits) == 0 && s.authListen+s.apiListen == "" && s.hasRLS() {
+		return config.Usagef("--limit is missing: --listen holds requests to it: give one, such as --limit 100/1m, or --listen '' to be no proxy")
+	}
+	s.limits, err = config.Limits(s.plan.limits)
 	return err
 }
 
@@ -177,9 +201,15 @@ func parseFormats(names []string) (formats []httpgate.Format, err error) {
 	return formats, nil
 }
 
-// newGate makes the store, the limiter and the gate.
+func (s *server) newStore() (err error) {
+	s.backend, err = s.newBackend()
+	return err
+}
+
+// newGate makes the limiter and the gate, or, without a door for it, what the store is asked by whether it is there.
 func (s *server) newGate() (err error) {
-	if s.backend, err = s.newBackend(); err != nil {
+	if !s.usesLimits() {
+		s.limiter, err = slidegate.New(s.backend, slidegate.PerSecond(1).Named("probe"))
 		return err
 	}
 	if s.limiter, err = slidegate.New(s.backend, s.limits...); err != nil {
@@ -190,6 +220,13 @@ func (s *server) newGate() (err error) {
 		return inFlags(err)
 	}
 	return nil
+}
+
+func (s *server) ignoredHeaders() uint64 {
+	if s.gate == nil {
+		return 0
+	}
+	return s.gate.IgnoredHeaders()
 }
 
 func (s *server) gateOptions() []httpgate.Option {

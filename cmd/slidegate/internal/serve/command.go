@@ -3,6 +3,7 @@ package serve
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,6 +27,9 @@ type plan struct {
 	authDenyStatus                                                                  int
 	apiListen, apiTokenFile                                                         string
 	proxyProtocol, proxyProtocolFrom                                                []string
+	rlsListen, rlsHTTPListen, rlsConfig, rlsAlgorithm                               string
+	rlsTogether, rlsShadow, rlsQuota, rlsHeaders, rlsMetadata                       bool
+	rlsMerge, rlsOriginalMetrics                                                    bool
 	readHeaderTimeout, idleTimeout, upstreamTimeout, grace                          time.Duration
 
 	storage storage.Flags
@@ -37,6 +41,7 @@ var words = map[string][]string{
 	"when-full":      {"forget", "refuse"},
 	"on-store-error": {"open", "closed"},
 	"log-format":     {"text", "json"},
+	"rls-algorithm":  {"log", "counter"},
 }
 
 // Command returns the command; version goes to the metrics.
@@ -55,13 +60,15 @@ A Redis that does not answer in time is no reason to wait: --on-store-error says
 
 With --auth-listen it answers proxies that ask before they pass a request on (nginx, Traefik,
 Caddy, HAProxy, Envoy), and with --api-listen programs that ask in JSON, beside or instead of
-being one.`,
+being one. With --rls-listen it is the rate limit service of Envoy, by the rule files in
+--rls-config, which needs no --limit.`,
 		Example: `  slidegate serve --limit 100/1m --upstream http://127.0.0.1:3000
   slidegate serve --limit login=5/15m --key ip+path --listen :8080 --admin 127.0.0.1:9090
   slidegate serve --limit 100/1m --trusted-proxies 10.0.0.0/8 --client-ip-header X-Forwarded-For
   slidegate serve --limit 100/1m --store redis://127.0.0.1:6379/0
   slidegate serve --limit 100/1m --listen '' --auth-listen 127.0.0.1:9100 --auth-dialect nginx
   slidegate serve --limit 100/1m --listen '' --api-listen 127.0.0.1:9200
+  slidegate serve --listen '' --rls-listen 127.0.0.1:8081 --rls-config rules
   SLIDEGATE_LIMIT='burst=20/1s;sustained=100/1m' slidegate serve`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -85,7 +92,7 @@ const unset = -1
 
 func (p *plan) flags(f *pflag.FlagSet) {
 	f.StringArrayVar(&p.limits, "limit", nil, config.LimitsUsage)
-	f.StringVar(&p.listen, "listen", "127.0.0.1:8080", "the `address` to serve on; port 0 takes a free one; empty beside --auth-listen or --api-listen to be no proxy")
+	f.StringVar(&p.listen, "listen", "127.0.0.1:8080", "the `address` to serve on; port 0 takes a free one; empty beside another --…-listen to be no proxy")
 	f.StringVar(&p.upstream, "upstream", "", "the `URL` of the service behind, such as http://127.0.0.1:3000, https:// or h2c:// (default: answer with a small JSON)")
 	f.StringVar(&p.key, "key", "ip", "the `expression` that tells clients apart: ip, header:NAME, cookie:NAME, path, host, method, joined by +")
 	f.StringSliceVar(&p.trusted, "trusted-proxies", nil, "`CIDRs` of the proxies in front whose word on the client's address counts (default: nobody's)")
@@ -104,6 +111,7 @@ func (p *plan) flags(f *pflag.FlagSet) {
 	f.StringVar(&p.apiTokenFile, "api-token-file", "", "the `file` with the bearer token that they must show, which may also be in $"+config.APIToken+" (default: none is needed)")
 	f.StringSliceVar(&p.proxyProtocol, "proxy-protocol", nil, "the `flags` of the addresses where connections begin with a PROXY header: "+strings.Join(doorFlags, ", ")+" (default: none)")
 	f.StringSliceVar(&p.proxyProtocolFrom, "proxy-protocol-from", auth.Loopback, "`CIDRs` of those who may connect there; others are not heard")
+	p.rlsFlags(f)
 	f.StringVar(&p.admin, "admin", "", "the `address` for /healthz, /readyz and /metrics (default: none)")
 	f.StringVar(&p.logFormat, "log-format", "text", "how to log: text or json")
 	f.DurationVar(&p.readHeaderTimeout, "read-header-timeout", 10*time.Second, "how long a client may take to send its header")
@@ -125,7 +133,7 @@ func complete(cmd *cobra.Command) {
 		values[flag] = allowed
 	}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if f.Name == "store-password-file" || f.Name == "api-token-file" || f.Name == "store" || f.Name == "client" {
+		if slices.Contains([]string{"store-password-file", "api-token-file", "rls-config", "store", "client"}, f.Name) {
 			return // told already, or a file
 		}
 		// No other flag takes a file. The error is of a flag that does not exist.

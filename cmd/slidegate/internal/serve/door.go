@@ -14,16 +14,37 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/config"
 )
 
-// A door is an address that is served, and by what. All of them ask the same limiter.
+// A door is an address that is served, and by what. All of them ask the same store.
 type door struct {
 	flag     string // that opens it
 	address  string
-	server   *http.Server
+	server   servant
 	listener net.Listener // nil until it is bound
 }
 
 // doorFlags are the flags that open a door.
-var doorFlags = []string{"listen", "auth-listen", "api-listen", "admin"}
+var doorFlags = []string{"listen", "auth-listen", "api-listen", "rls-listen", "rls-http-listen", "admin"}
+
+// A servant answers at a door. One of net/http does it as it is.
+type servant interface {
+	Serve(net.Listener) error
+	Shutdown(context.Context) error
+	Close() error
+}
+
+// url is where the door is, once it is bound.
+func (d *door) url() string {
+	switch at := d.listener.Addr().String(); d.flag {
+	case "auth-listen":
+		return "http://" + at + "/auth"
+	case "rls-listen":
+		return "grpc://" + at
+	case "rls-http-listen":
+		return "http://" + at + "/json"
+	default:
+		return "http://" + at
+	}
+}
 
 // doors returns those that the flags open.
 func (s *server) doors() (open []*door) {
@@ -36,7 +57,7 @@ func (s *server) doors() (open []*door) {
 	if s.apiListen != "" {
 		open = append(open, &door{flag: "api-listen", address: s.apiListen, server: s.apiServer()})
 	}
-	return open
+	return append(open, s.rlsDoors()...)
 }
 
 // adminDoor returns the door of those who run the process. It stays open while the others drain.

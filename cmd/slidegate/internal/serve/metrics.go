@@ -139,6 +139,10 @@ func (s *server) readyz(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	isAway := s.look(r.Context()) != nil
+	if isAway && !s.gatesRequests() {
+		http.Error(w, "the store does not answer: who asks gets an error", http.StatusServiceUnavailable)
+		return
+	}
 	if isAway && s.onStoreError == "closed" {
 		http.Error(w, "the store does not answer: requests get 503", http.StatusServiceUnavailable)
 		return

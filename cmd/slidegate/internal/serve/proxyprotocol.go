@@ -20,7 +20,7 @@ func (s *server) readProxyProtocol() error {
 	if len(s.proxyProtocol) == 0 {
 		return config.RefuseFlags(s.given, "it is about --proxy-protocol, which is not given", "proxy-protocol-from")
 	}
-	addresses := map[string]string{"listen": s.listen, "auth-listen": s.authListen, "api-listen": s.apiListen, "admin": s.admin}
+	addresses := map[string]string{"listen": s.listen, "auth-listen": s.authListen, "api-listen": s.apiListen, "rls-listen": s.rlsListen, "rls-http-listen": s.rlsHTTPListen, "admin": s.admin}
 	s.proxyProtocol = trimmed(s.proxyProtocol)
 	for _, flag := range s.proxyProtocol {
 		if !slices.Contains(doorFlags, flag) {

@@ -27,6 +27,7 @@ func (s *server) run(ctx context.Context) error {
 	signal.Ignore(syscall.SIGPIPE) // whoever reads the log may go: the proxy stays
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	s.followRules(ctx)
 	failed := make(chan error, len(all))
 	for _, d := range all {
 		go func() { failed <- d.server.Serve(d.listener) }()
@@ -44,6 +45,9 @@ func (s *server) run(ctx context.Context) error {
 
 func (s *server) drain(doors []*door) error {
 	s.draining.Store(true)
+	if s.rls != nil {
+		s.rls.Drain()
+	}
 	s.log.Info("draining: no new connections, requests under way may end", "grace", s.grace.String())
 	ctx, cancel := context.WithTimeout(context.Background(), s.grace)
 	defer cancel()

@@ -25,9 +25,18 @@ type Option func(*reader)
 // MergeDomains lets several files speak of one domain, as MERGE_DOMAIN_CONFIG does. Unless said so that is an error.
 func MergeDomains() Option { return func(r *reader) { r.merge = true } }
 
-// Load reads all files of a directory and of those below it, but those whose name begins with a dot: in the volume of a
-// ConfigMap these are the older versions. Links are followed to files. A directory without a rule file is an error.
+// Load makes a set of the [Files] of a directory, as Read does.
 func Load(dir string, options ...Option) (*Set, error) {
+	files, err := Files(dir)
+	if err != nil {
+		return nil, err
+	}
+	return Read(files, options...)
+}
+
+// Files returns all files of a directory and of those below it, but those whose name begins with a dot: in the volume of a
+// ConfigMap these are the older versions. Links are followed to files. A directory without a rule file is an error.
+func Files(dir string) ([]File, error) {
 	var files []File
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		switch {
@@ -55,7 +64,7 @@ func Load(dir string, options ...Option) (*Set, error) {
 	if len(files) == 0 {
 		return nil, fmt.Errorf("%w: there is no file in %s: give the directory with the YAML files", ErrInvalid, dir)
 	}
-	return Read(files, options...)
+	return files, nil
 }
 
 // Read makes a set of rule files. The error wraps [ErrInvalid] and tells all that is wrong, in lines that begin with
