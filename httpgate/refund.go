@@ -77,8 +77,8 @@ func (g *Gate) wantsBack(status int) (yes bool) {
 	return g.refundIf(status)
 }
 
-// settleWithin bounds each call of a store that comes after a verdict, for stores that know no
-// bound of their own.
+// settleWithin bounds all that a store is asked at a time after a verdict, for stores that know no bound of
+// their own.
 const settleWithin = time.Second
 
 // afterwards returns a context for what has to be done also where the client has gone away.

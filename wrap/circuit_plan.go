@@ -2,8 +2,6 @@ package wrap
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"github.com/slidegate/slidegate"
 )
@@ -28,11 +26,7 @@ func (c *CircuitStore) BindJoint(parts [][]slidegate.Limit) (slidegate.JointPlan
 	if c.invalid != nil {
 		return nil, c.invalid
 	}
-	store, ok := c.store.(slidegate.JointStore)
-	if !ok {
-		return nil, fmt.Errorf("wrap: the store behind the circuit decides over one key: %w", errors.ErrUnsupported)
-	}
-	next, err := store.BindJoint(parts)
+	next, err := bindJoint(c.store, parts)
 	if err != nil {
 		return nil, err
 	}

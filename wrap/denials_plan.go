@@ -2,8 +2,6 @@ package wrap
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/slidegate/slidegate"
@@ -33,15 +31,6 @@ func (d *DenialsStore) BindJoint(parts [][]slidegate.Limit) (slidegate.JointPlan
 		return nil, err
 	}
 	return &jointDenialsPlan{d, next, parts}, nil
-}
-
-// bindJoint binds several keys where the store can.
-func bindJoint(store slidegate.Store, parts [][]slidegate.Limit) (slidegate.JointPlan, error) {
-	joint, ok := store.(slidegate.JointStore)
-	if !ok {
-		return nil, fmt.Errorf("wrap: the wrapped store decides over one key: %w", errors.ErrUnsupported)
-	}
-	return joint.BindJoint(parts)
 }
 
 // A denialsPlan asks the plan behind it what it does not remember.

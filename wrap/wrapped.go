@@ -2,9 +2,20 @@ package wrap
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/slidegate/slidegate"
 )
+
+// bindJoint binds several keys where the store can.
+func bindJoint(store slidegate.Store, parts [][]slidegate.Limit) (slidegate.JointPlan, error) {
+	joint, ok := store.(slidegate.JointStore)
+	if !ok {
+		return nil, fmt.Errorf("wrap: the wrapped store decides over one key: %w", errors.ErrUnsupported)
+	}
+	return joint.BindJoint(parts)
+}
 
 // quick returns a plan that can be asked in any way.
 func quick(p slidegate.Plan) slidegate.QuickPlan {
