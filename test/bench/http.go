@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/didip/tollbooth/v8"
@@ -108,12 +109,13 @@ func (f *floored) Value(key any) any {
 
 func wrapFloor(quota int64, window time.Duration, next http.Handler) (http.Handler, func()) {
 	policy := []string{`"a";q=` + strconv.FormatInt(quota, 10) + ";w=60"}
+	var left atomic.Int64
+	left.Store(quota)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		quota--
 		f := new(floored)
 		f.Context, f.decision.Cost = r.Context(), time.Now().Unix()
 		text := append(make([]byte, 0, 64), `"a";r=`...)
-		text = append(strconv.AppendInt(text, quota, 10), ";t=60"...)
+		text = append(strconv.AppendInt(text, left.Add(-1), 10), ";t=60"...)
 		f.line[0] = string(text)
 		h := w.Header()
 		h["Ratelimit"], h["Ratelimit-Policy"] = f.line[:], policy
