@@ -4,9 +4,11 @@ package config
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -54,13 +56,18 @@ func FlagError(cmd *cobra.Command, err error) error {
 
 // badValue names a flag, or its variable, by which a value was given that its type does not have.
 func badValue(name string, f *pflag.Flag, value string) error {
+	return Usagef("%s %q: allowed is %s", name, value, Allowed(f))
+}
+
+// Allowed says which values the type of a flag has.
+func Allowed(f *pflag.Flag) string {
 	allowed, ok := map[string]string{
 		"int": "a whole number", "int64": "a whole number", "duration": "a duration such as 10s", "bool": "true or false", "stringSlice": "values between commas",
 	}[f.Value.Type()]
 	if !ok {
 		allowed = "a " + f.Value.Type()
 	}
-	return Usagef("%s %q: allowed is %s", name, value, allowed)
+	return allowed
 }
 
 // LimitsUsage is the help of the flag that takes limits.
@@ -81,6 +88,25 @@ func Limits(texts []string) ([]slidegate.Limit, error) {
 		limits[i] = l
 	}
 	return limits, nil
+}
+
+// Upstream reads the URL of a service behind. Its errors say what is allowed, and show no password.
+func Upstream(text string) (*url.URL, error) {
+	const allowed = "allowed is a URL of http, https or h2c with a host, such as http://127.0.0.1:3000"
+	u, err := url.Parse(text)
+	if err == nil && (u.User != nil || u.RawQuery != "" || u.Fragment != "") {
+		return nil, errors.New("a user, a query or a fragment has no place in it")
+	}
+	if err != nil || u.Hostname() == "" || u.Port() != "" && !IsPort(u.Port()) || !slices.Contains([]string{"http", "https", "h2c"}, u.Scheme) {
+		return nil, errors.New(allowed)
+	}
+	return u, nil
+}
+
+// IsPort tells whether a text is the number of a port, 0 to 65535.
+func IsPort(s string) bool {
+	_, err := strconv.ParseUint(s, 10, 16)
+	return err == nil
 }
 
 const prefix = "SLIDEGATE_"
@@ -116,17 +142,49 @@ func Environment(cmd *cobra.Command) (err error) {
 		value := strings.TrimSpace(os.Getenv(Variable(f.Name)))
 		if err == nil && value != "" && !f.Changed && !internal(f) {
 			err = set(cmd.Flags(), f, value)
-			f.Annotations = map[string][]string{fromVariable: {Variable(f.Name)}}
+			annotate(f, fromVariable, Variable(f.Name))
 		}
 	})
 	return err
 }
 
-// fromVariable marks a flag that its variable has set.
-const fromVariable = "slidegate_from_variable"
+// Annotations of flags: who has set one, and which words it takes.
+const (
+	fromVariable = "slidegate_from_variable"
+	fromFile     = "slidegate_from_file"
+	words        = "slidegate_words"
+)
+
+func annotate(f *pflag.Flag, key string, values ...string) {
+	if f.Annotations == nil {
+		f.Annotations = map[string][]string{}
+	}
+	f.Annotations[key] = values
+}
+
+// TakesWords says that a flag takes one of some words.
+func TakesWords(f *pflag.Flag, allowed []string) { annotate(f, words, allowed...) }
+
+// Words returns the words that a flag takes, none if it takes other texts too.
+func Words(f *pflag.Flag) []string { return f.Annotations[words] }
+
+// Mark says that a flag was set by a file, and in which line.
+func Mark(f *pflag.Flag, file string, line int) { annotate(f, fromFile, file, strconv.Itoa(line)) }
+
+// SetBy returns the file that has set a flag, and the line; ok is false if none has.
+func SetBy(f *pflag.Flag) (file string, line int, ok bool) {
+	where := f.Annotations[fromFile]
+	if len(where) != 2 {
+		return "", 0, false
+	}
+	line, _ = strconv.Atoi(where[1])
+	return where[0], line, true
+}
 
 // IsOnCommandLine tells whether a flag was given on the command line.
-func IsOnCommandLine(f *pflag.Flag) bool { return f.Changed && f.Annotations[fromVariable] == nil }
+func IsOnCommandLine(f *pflag.Flag) bool {
+	return f.Changed && f.Annotations[fromVariable] == nil && f.Annotations[fromFile] == nil
+}
 
 // RefuseFlags returns an error if one of the flags is on the command line, where it would do nothing;
 // why says so. Variables may stand for several commands, so one that does nothing is no mistake.

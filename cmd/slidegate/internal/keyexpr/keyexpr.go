@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/textproto"
 	"path"
+	"strconv"
 	"strings"
 
 	"github.com/slidegate/slidegate/httpgate"
@@ -54,7 +55,7 @@ func parse(s string) (part, error) {
 	case s == "path":
 		return part{s, false, func(r *http.Request, _ string) string { return "path:" + path.Clean("/"+r.URL.Path) }}, nil
 	case s == "host":
-		return part{s, false, func(r *http.Request, _ string) string { return "host:" + host(r.Host) }}, nil
+		return part{s, false, func(r *http.Request, _ string) string { return "host:" + Host(r.Host) }}, nil
 	case s == "method":
 		return part{s, false, func(r *http.Request, _ string) string { return "method:" + r.Method }}, nil
 	case (kind == "header" || kind == "cookie") && named && !isToken(name):
@@ -90,8 +91,8 @@ func cookie(r *http.Request, name string) string {
 	return c.Value
 }
 
-// host is a host as clients mean it: Shop.example:8080 and shop.example. are the same.
-func host(h string) string {
+// Host is a host as clients mean it: Shop.example:8080 and shop.example. are the same.
+func Host(h string) string {
 	if name, _, err := net.SplitHostPort(h); err == nil {
 		h = name
 	}
@@ -110,6 +111,17 @@ func isToken(s string) bool {
 
 // String returns the expression as it was written.
 func (e *Expr) String() string { return e.text }
+
+// CanBe tells whether a key may be one of the expression, as far as its beginning shows.
+func (e *Expr) CanBe(key string) bool {
+	if len(e.parts) > 1 {
+		length, _, ok := strings.Cut(key, ":")
+		_, err := strconv.Atoi(length)
+		return ok && err == nil
+	}
+	p := e.parts[0]
+	return p.client && strings.HasPrefix(key, "ip:") || p.name != "ip" && strings.HasPrefix(key, p.name+":")
+}
 
 // IsAddress tells whether the expression is the client's address alone.
 func (e *Expr) IsAddress() bool { return e.text == "ip" }
