@@ -756,6 +756,9 @@ func TestCommandPageExamplesAreTaken(t *testing.T) {
 		for _, row := range flagRows(t, command) {
 			example := strings.Fields(files.Replace(row[3]))
 			args := slices.Concat([]string{command, "--limit", "extra=10/1s"}, example, end)
+			if row[1] == "--config" {
+				args = slices.Concat([]string{command, "--config", writeRules(t, "rules: [{name: all, limits: 10/1s}]")}, end)
+			}
 			if _, errs, status := cli(t, nil, args...); status != want || !strings.HasPrefix(row[3], row[1]) {
 				t.Errorf("%s: status %d, %s", row[3], status, errs)
 			}
@@ -770,8 +773,10 @@ func TestCommandPageNamesEveryMetric(t *testing.T) {
 		t.Fatal(err)
 	}
 	var served []string
-	for _, store := range []string{"memory", "redis://127.0.0.1:1"} {
-		r := start(t, nil, "--limit", "1/1s", "--store", store, "--rls-http-listen", "127.0.0.1:0", "--rls-config", ruleDir(t, "edge.yaml", perUser("1")))
+	for _, args := range [][]string{
+		{"--limit", "1/1s"}, {"--limit", "1/1s", "--store", "redis://127.0.0.1:1"}, {"--config", writeRules(t, "rules: [{name: all, limits: 10/1s}]")},
+	} {
+		r := start(t, nil, append(args, "--rls-http-listen", "127.0.0.1:0", "--rls-config", ruleDir(t, "edge.yaml", perUser("1")))...)
 		for _, body := range []string{asAda, "{}"} {
 			r.askRLS(body)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/config"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay"
 	rlsrules "github.com/slidegate/slidegate/cmd/slidegate/internal/rls/rules"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/rules"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/serve"
 )
 
@@ -41,6 +42,11 @@ func Run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	var exit *config.ExitError
 	if errors.As(err, &exit) && exit.Err == nil {
 		return exit.Status
+	}
+	var problems rules.Problems
+	if errors.As(err, &problems) {
+		fmt.Fprintln(stderr, problems) // a line each, which begins with the file and the line in it
+		return statusUsage
 	}
 	fmt.Fprintf(stderr, "slidegate: %s\n", sentence(err))
 	if exit != nil {
@@ -70,6 +76,7 @@ const long = `Slidegate holds clients to limits by sliding windows: exactly, wit
 request charged or none, and with a time to retry that is true to the millisecond.
 
   serve    stands in front of a service, or answers itself, and refuses what is too much
+  check    says what is wrong with a file of rules, and diff what a change of it means
   replay   runs a log through the same limits: who would have been refused, and when
   peek     shows how a key stands in Redis; take and reset change it
   demo     shows ten requests against a limit of three
@@ -90,6 +97,8 @@ func command(started *bool) *cobra.Command {
 		Example: `  slidegate serve --limit burst=20/1s --limit sustained=100/1m
   slidegate serve --limit 100/1m --upstream http://127.0.0.1:3000 --listen :8080 --admin 127.0.0.1:9090
   slidegate serve --limit 100/1m --store redis://127.0.0.1:6379/0
+  slidegate serve --config rules.yaml
+  slidegate check rules.yaml
   slidegate peek ip:203.0.113.9 --limit 100/1m --store redis://127.0.0.1:6379/0
   slidegate replay --limit 60/1m access.log.gz`,
 		Version:       version(),
@@ -107,7 +116,7 @@ func command(started *bool) *cobra.Command {
 	}
 	root.SetVersionTemplate("slidegate {{.Version}}\n")
 	root.SetFlagErrorFunc(config.FlagError)
-	for _, sub := range append(ask.Commands(), serve.Command(version()), replay.Command(), demo()) {
+	for _, sub := range append(ask.Commands(), serve.Command(version()), replay.Command(), demo(), check(), diff()) {
 		config.Describe(sub)
 		root.AddCommand(sub)
 	}

@@ -27,11 +27,11 @@ func (s *server) announce(doors []*door) {
 	} else {
 		text := "slidegate: listening on " + url + "\n"
 		for _, f := range facts {
-			text += fmt.Sprintf("  %-9s %s\n", f.about, f.text)
+			text += fmt.Sprintf("  %-9s %s\n", f.about, strings.ReplaceAll(f.text, "\n", "\n            "))
 		}
 		fmt.Fprint(s.stderr, text)
 	}
-	if s.gatesRequests() && !s.key.TellsClients() {
+	if s.live == nil && s.gatesRequests() && !s.key.TellsClients() {
 		s.log.Warn("the key has no client in it: all clients share one quota", "key", s.key.String())
 	}
 	for _, d := range doors {
@@ -69,19 +69,28 @@ func (s *server) facts(at map[string]net.Addr) (facts []fact) {
 	return facts
 }
 
-// limitFacts are about what is held to --limit.
+// limitFacts are about what is held to --limit or to rules.
 func (s *server) limitFacts() []fact {
-	names := make([]string, len(s.limits))
-	for i, l := range s.limits {
-		names[i] = l.String()
-	}
 	undecided := map[string]string{"open": "pass", "closed": "get 503"}[s.onStoreError]
 	clients := fmt.Sprintf("told apart by %s; %s", s.key, s.addressRule())
 	failing := fmt.Sprintf("%s: requests that cannot be decided %s", s.onStoreError, undecided)
 	if !s.gatesRequests() {
 		clients, failing = "told apart by whoever asks", "whoever asks gets 503 for what cannot be decided"
 	}
-	return []fact{{"limits", strings.Join(names, " and ") + ": all are charged or none"}, {"clients", clients}, {"failing", failing}}
+	return []fact{s.limitFact(), {"clients", clients}, {"failing", failing}}
+}
+
+// limitFact says what is limited.
+func (s *server) limitFact() fact {
+	if s.live != nil {
+		f := s.live.Engine().File()
+		return fact{"rules", fmt.Sprintf("%s: %s", f.Name, f.Summary())}
+	}
+	names := make([]string, len(s.limits))
+	for i, l := range s.limits {
+		names[i] = l.String()
+	}
+	return fact{"limits", strings.Join(names, " and ") + ": all are charged or none"}
 }
 
 // reachable is an address to connect to where at is every address of the machine.

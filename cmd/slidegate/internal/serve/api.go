@@ -9,6 +9,7 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/api"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/config"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/rules"
 	"github.com/slidegate/slidegate/httpgate"
 )
 
@@ -23,19 +24,33 @@ func (s *server) newAPI() error {
 	}
 	s.hasToken = token != ""
 	s.api, err = api.New(api.Config{
-		Limiter: func(name string) *slidegate.Limiter {
-			if name != "" {
-				return nil
-			}
-			return s.limiter
-		},
-		Token: token,
+		Limiter: s.limiterOf,
+		Token:   token,
 		Gate: []httpgate.Option{
 			httpgate.Headers(s.formats...), httpgate.Logger(s.log),
-			httpgate.Observe(func(e *httpgate.Event) { s.metrics.observe(e) }),
+			httpgate.Observe(s.observeAPI),
 		},
 	})
 	return err
+}
+
+// limiterOf returns the limiter of a name: that of --limit has none, and those of a file have those of their rules.
+func (s *server) limiterOf(name string) *slidegate.Limiter {
+	switch {
+	case s.live != nil:
+		return s.live.Engine().Limiter(name)
+	case name == "":
+		return s.limiter
+	}
+	return nil
+}
+
+func (s *server) observeAPI(e *httpgate.Event) {
+	if s.live != nil {
+		s.metrics.observeRules(&rules.Event{Event: e})
+		return
+	}
+	s.metrics.observe(e)
 }
 
 // token is what RFC 6750 has as a bearer token, and long enough not to be guessed.

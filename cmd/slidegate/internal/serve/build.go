@@ -8,8 +8,8 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,6 +17,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/config"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/keyexpr"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/rls"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/rules"
 	"github.com/slidegate/slidegate/httpgate"
 )
 
@@ -33,30 +34,37 @@ type server struct {
 	hasToken bool           // who asks at the JSON door must show one
 	trusts   []netip.Prefix // who may send a PROXY header
 	backend  *backend
-	limiter  *slidegate.Limiter
-	gate     *httpgate.Gate // nil where no door uses limits
-	metrics  *metrics
-	stderr   io.Writer
-	log      *slog.Logger
-	singles  []string // fields in which only the gate speaks
-	outage   outage
-	away     outage       // of the store, as the rate limit service meets it
-	underWay atomic.Int64 // requests behind the gate, WebSockets included
-	draining atomic.Bool
+	limiter  *slidegate.Limiter // what the store is asked by whether it is there
+	wrap     func(http.Handler) http.Handler
+	verdicts func(http.Handler) http.Handler // wrap for doors that do not see how a request is answered
+	live     *rules.Live                     // nil without a file of rules
+
+	addresses *httpgate.Addresses
+	metrics   *metrics
+	stderr    io.Writer
+	log       *slog.Logger
+	outage    outage
+	away      outage       // of the store, as the rate limit service meets it
+	proxies   sync.Map     // of upstreams: string to http.Handler
+	underWay  atomic.Int64 // requests behind the gate, WebSockets included
+	draining  atomic.Bool
 }
 
 // build looks at every flag and starts nothing.
 func (p plan) build(version string, stderr io.Writer) (*server, error) {
 	s := &server{plan: p, stderr: stderr, log: newLogger(stderr, p.logFormat)}
-	steps := []func() error{
-		p.checkWords, p.checkNumbers, p.checkAddresses, s.parse, s.newStore, s.newGate, s.newAuth, s.newAPI, s.newRLS, s.readProxyProtocol,
+	steps := []func() error{p.checkWords, p.checkNumbers, p.checkAddresses, s.parse, s.newStore}
+	if p.file == nil {
+		steps = append(steps, s.parseLimits, s.newGate)
+	} else {
+		steps = append(steps, s.newEngine)
 	}
-	for _, step := range steps {
+	s.metrics = newMetrics(version)
+	for _, step := range append(steps, s.newAuth, s.newAPI, s.newRLS, s.readProxyProtocol) {
 		if err := step(); err != nil {
-			return nil, err
+			return nil, p.inFile(err)
 		}
 	}
-	s.metrics = newMetrics(version, s.limits, s.backend, s.ignoredHeaders)
 	if s.rls != nil {
 		s.metrics.registry.MustRegister(s.rls.Metrics)
 	}
@@ -110,7 +118,7 @@ func (p plan) checkAddresses() error {
 		if c.value == "" && c.mayBeEmpty {
 			continue
 		}
-		if _, port, err := net.SplitHostPort(c.value); err != nil || !isPort(port) {
+		if _, port, err := net.SplitHostPort(c.value); err != nil || !config.IsPort(port) {
 			return config.Usagef("--%s %q: allowed is HOST:PORT with a port of 0 to 65535, such as 127.0.0.1:8080", c.flag, c.value)
 		}
 	}
@@ -127,19 +135,11 @@ func (p plan) checkAddresses() error {
 // gatesRequests tells whether a door is open at which requests themselves are limited.
 func (p plan) gatesRequests() bool { return p.listen+p.authListen != "" }
 
-// usesLimits tells whether a door is open that --limit is about.
+// usesLimits tells whether a door is open that --limit and rules are about.
 func (p plan) usesLimits() bool { return p.gatesRequests() || p.apiListen != "" }
-
-func isPort(s string) bool {
-	_, err := strconv.ParseUint(s, 10, 16)
-	return err == nil
-}
 
 // parse reads the flags that have a form of their own.
 func (s *server) parse() (err error) {
-	if err = s.parseLimits(); err != nil {
-		return err
-	}
 	if s.key, err = keyexpr.Parse(s.plan.key); err != nil {
 		return config.Usagef("--%w", err)
 	}
@@ -147,7 +147,6 @@ func (s *server) parse() (err error) {
 		return err
 	}
 	s.formats, err = parseFormats(s.headers)
-	s.singles = singles(s.formats)
 	return err
 }
 
@@ -166,21 +165,17 @@ func parseUpstream(text string) (*url.URL, error) {
 	if text == "" {
 		return nil, nil
 	}
-	const allowed = "allowed is a URL of http, https or h2c with a host, such as http://127.0.0.1:3000"
-	u, err := url.Parse(text)
-	if err != nil && strings.Contains(text, "@") {
-		return nil, config.Usagef("--upstream cannot be read: %s", allowed) // it may hold a password
+	u, err := config.Upstream(text)
+	parsed, unreadable := url.Parse(text)
+	switch {
+	case err == nil:
+		return u, nil
+	case unreadable == nil:
+		return nil, config.Usagef("--upstream %q: %w", parsed.Redacted(), err)
+	case strings.Contains(text, "@"): // it may hold a password
+		return nil, config.Usagef("--upstream cannot be read: %w", err)
 	}
-	if err != nil {
-		return nil, config.Usagef("--upstream %q: %s", text, allowed)
-	}
-	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return nil, config.Usagef("--upstream %q: a user, a query or a fragment has no place in it", u.Redacted())
-	}
-	if u.Hostname() == "" || u.Port() != "" && !isPort(u.Port()) || !slices.Contains([]string{"http", "https", "h2c"}, u.Scheme) {
-		return nil, config.Usagef("--upstream %q: %s", text, allowed)
-	}
-	return u, nil
+	return nil, config.Usagef("--upstream %q: %w", text, err)
 }
 
 func parseFormats(names []string) (formats []httpgate.Format, err error) {
@@ -201,12 +196,20 @@ func parseFormats(names []string) (formats []httpgate.Format, err error) {
 	return formats, nil
 }
 
+// newStore makes the store, and what finds addresses.
 func (s *server) newStore() (err error) {
-	s.backend, err = s.newBackend()
-	return err
+	if s.addresses, err = httpgate.NewAddresses(s.addressOptions()...); err != nil {
+		return inFlags(err)
+	}
+	if s.backend, err = s.newBackend(); err != nil {
+		return err
+	}
+	s.metrics.of(s.backend)
+	return nil
 }
 
-// newGate makes the limiter and the gate, or, without a door for it, what the store is asked by whether it is there.
+// newGate makes the limiter and the gate of --limit, or, without a door for it, what the store is asked by whether it is
+// there.
 func (s *server) newGate() (err error) {
 	if !s.usesLimits() {
 		s.limiter, err = slidegate.New(s.backend, slidegate.PerSecond(1).Named("probe"))
@@ -216,27 +219,30 @@ func (s *server) newGate() (err error) {
 		return config.Usagef("--limit: %w", err)
 	}
 	s.limits = s.limiter.Limits()
-	if s.gate, err = httpgate.New(s.limiter, s.gateOptions()...); err != nil {
+	s.metrics.ofLimits(s.limits)
+	gate, err := httpgate.New(s.limiter, s.gateOptions()...)
+	if err != nil {
 		return inFlags(err)
 	}
+	s.metrics.ignored(gate.IgnoredHeaders)
+	s.wrap, s.verdicts = gate.Wrap, gate.Wrap
 	return nil
 }
 
-func (s *server) ignoredHeaders() uint64 {
-	if s.gate == nil {
-		return 0
-	}
-	return s.gate.IgnoredHeaders()
-}
-
 func (s *server) gateOptions() []httpgate.Option {
-	options := []httpgate.Option{
-		httpgate.Headers(s.formats...), httpgate.IPv6Prefix(s.ipv6Prefix), httpgate.Logger(s.log),
-		httpgate.Observe(func(e *httpgate.Event) { s.metrics.observe(e) }),
-	}
+	options := append(s.addressOptions(), httpgate.Headers(s.formats...), httpgate.Logger(s.log), httpgate.Observe(s.metrics.observe))
 	if !s.key.IsAddress() {
 		options = append(options, httpgate.By(s.keyOf))
 	}
+	if s.onStoreError == "closed" {
+		return append(options, httpgate.FailClosed())
+	}
+	return append(options, httpgate.FailOpen())
+}
+
+// addressOptions say how the client's address is found.
+func (s *server) addressOptions() []httpgate.Option {
+	options := []httpgate.Option{httpgate.IPv6Prefix(s.ipv6Prefix)}
 	if len(s.trusted) > 0 {
 		options = append(options, httpgate.TrustProxies(trimmed(s.trusted)...))
 	}
@@ -246,10 +252,7 @@ func (s *server) gateOptions() []httpgate.Option {
 	if s.clientIPHeader != "" {
 		options = append(options, httpgate.ClientIPHeader(s.clientIPHeader))
 	}
-	if s.onStoreError == "closed" {
-		return append(options, httpgate.FailClosed())
-	}
-	return append(options, httpgate.FailOpen())
+	return options
 }
 
 // trimmed returns texts without the spaces around them.
@@ -263,7 +266,7 @@ func trimmed(texts []string) []string {
 
 // keyOf needs no address where the expression has none in it; the gate knows what to do without a key.
 func (s *server) keyOf(r *http.Request) (string, error) {
-	address, err := s.gate.Addresses().KeyOf(r)
+	address, err := s.addresses.KeyOf(r)
 	if err != nil {
 		address = ""
 	}

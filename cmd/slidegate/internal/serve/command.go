@@ -12,6 +12,7 @@ import (
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/auth"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/config"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/rules"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/storage"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/redisstore"
@@ -19,6 +20,9 @@ import (
 
 // A plan is what the flags say.
 type plan struct {
+	config string
+	file   *rules.File // what config says, nil for none
+
 	listen, admin, upstream, key, whenFull, onStoreError, clientIPHeader, logFormat string
 	limits, trusted, headers                                                        []string
 	trustedHops, ipv6Prefix, maxKeys                                                int
@@ -46,9 +50,15 @@ var words = map[string][]string{
 
 // Command returns the command; version goes to the metrics.
 func Command(version string) *cobra.Command {
-	var p plan
+	cmd, _ := command(version)
+	return cmd
+}
+
+// command returns the command, and the plan that its flags set.
+func command(version string) (*cobra.Command, *plan) {
+	p := new(plan)
 	cmd := &cobra.Command{
-		Use:   "serve --limit L … [--upstream URL]",
+		Use:   "serve (--limit L … | --config FILE) [--upstream URL]",
 		Short: "Stand in front of a service and refuse what is too much",
 		Long: `Serve is a reverse proxy that holds clients to limits. Requests that are admitted go to the
 upstream; others get 429 with the time to retry. Streaming, WebSocket and HTTP/2 pass. Without
@@ -61,7 +71,11 @@ A Redis that does not answer in time is no reason to wait: --on-store-error says
 With --auth-listen it answers proxies that ask before they pass a request on (nginx, Traefik,
 Caddy, HAProxy, Envoy), and with --api-listen programs that ask in JSON, beside or instead of
 being one. With --rls-listen it is the rate limit service of Envoy, by the rule files in
---rls-config, which needs no --limit.`,
+--rls-config, which needs no --limit.
+
+With --config there are rules instead of limits, for some paths, hosts, methods and clients, and
+any flag may stand in the file under its own name. The file is read again when it changes, and
+at SIGHUP; a bad one changes nothing. Read on in docs/rules.md.`,
 		Example: `  slidegate serve --limit 100/1m --upstream http://127.0.0.1:3000
   slidegate serve --limit login=5/15m --key ip+path --listen :8080 --admin 127.0.0.1:9090
   slidegate serve --limit 100/1m --trusted-proxies 10.0.0.0/8 --client-ip-header X-Forwarded-For
@@ -69,9 +83,13 @@ being one. With --rls-listen it is the rate limit service of Envoy, by the rule 
   slidegate serve --limit 100/1m --listen '' --auth-listen 127.0.0.1:9100 --auth-dialect nginx
   slidegate serve --limit 100/1m --listen '' --api-listen 127.0.0.1:9200
   slidegate serve --listen '' --rls-listen 127.0.0.1:8081 --rls-config rules
+  slidegate serve --config rules.yaml
   SLIDEGATE_LIMIT='burst=20/1s;sustained=100/1m' slidegate serve`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := p.readFile(); err != nil {
+				return err
+			}
 			s, err := p.build(version, cmd.ErrOrStderr())
 			if err != nil {
 				return err
@@ -84,13 +102,14 @@ being one. With --rls-listen it is the rate limit service of Envoy, by the rule 
 	p.storage.Add(cmd, storage.Defaults{Store: "memory", Prefix: redisstore.DefaultPrefix, Timeout: redisstore.DefaultTimeout})
 	cmd.Flags().Lookup("trusted-hops").DefValue = "0" // there is no default to show
 	complete(cmd)
-	return cmd
+	return cmd, p
 }
 
 // unset is the number of a flag that was not given.
 const unset = -1
 
 func (p *plan) flags(f *pflag.FlagSet) {
+	f.StringVar(&p.config, "config", "", "the `file` of rules, in the place of --limit (default: none)")
 	f.StringArrayVar(&p.limits, "limit", nil, config.LimitsUsage)
 	f.StringVar(&p.listen, "listen", "127.0.0.1:8080", "the `address` to serve on; port 0 takes a free one; empty beside another --…-listen to be no proxy")
 	f.StringVar(&p.upstream, "upstream", "", "the `URL` of the service behind, such as http://127.0.0.1:3000, https:// or h2c:// (default: answer with a small JSON)")
@@ -118,6 +137,10 @@ func (p *plan) flags(f *pflag.FlagSet) {
 	f.DurationVar(&p.idleTimeout, "idle-timeout", 2*time.Minute, "how long a connection may be idle")
 	f.DurationVar(&p.upstreamTimeout, "upstream-timeout", time.Minute, "how long the upstream may take to begin its answer")
 	f.DurationVar(&p.grace, "grace", 15*time.Second, "how long requests may take to end after SIGTERM")
+	for flag, allowed := range words {
+		config.TakesWords(f.Lookup(flag), allowed)
+	}
+	config.TakesWords(f.Lookup("auth-dialect"), auth.Dialects())
 }
 
 // complete tells shells which values there are.
@@ -133,7 +156,7 @@ func complete(cmd *cobra.Command) {
 		values[flag] = allowed
 	}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if slices.Contains([]string{"store-password-file", "api-token-file", "rls-config", "store", "client"}, f.Name) {
+		if slices.Contains([]string{"store-password-file", "api-token-file", "rls-config", "config", "store", "client"}, f.Name) {
 			return // told already, or a file
 		}
 		// No other flag takes a file. The error is of a flag that does not exist.

@@ -49,7 +49,7 @@ func (d *door) url() string {
 // doors returns those that the flags open.
 func (s *server) doors() (open []*door) {
 	if s.listen != "" {
-		open = append(open, &door{flag: "listen", address: s.listen, server: s.newServer(s.gate.Wrap(s.around(s.behind())))})
+		open = append(open, &door{flag: "listen", address: s.listen, server: s.newServer(s.wrap(s.around(s.behind())))})
 	}
 	if s.authListen != "" {
 		open = append(open, &door{flag: "auth-listen", address: s.authListen, server: s.newServer(s.auth)})
@@ -118,7 +118,7 @@ func (s *server) newAuth() error {
 	}
 	s.auth, err = auth.New(auth.Config{
 		Dialect: dialect, Trusted: trimmed(s.authTrusted), DenyStatus: s.authDenyStatus, Logger: s.log,
-	}, s.gate.Wrap)
+	}, s.verdicts)
 	if err != nil {
 		return config.Usagef("%s", authFlagNames.Replace(strings.TrimPrefix(err.Error(), slidegate.ErrInvalidLimit.Error()+": ")))
 	}

@@ -25,7 +25,7 @@ type standing struct {
 // echo answers in the place of an upstream.
 func (s *server) echo(w http.ResponseWriter, r *http.Request) {
 	a := answer{Method: r.Method, Path: r.URL.Path, Limits: []standing{}}
-	if addr, _ := s.gate.Addresses().Find(r); addr.IsValid() {
+	if addr, _ := s.addresses.Find(r); addr.IsValid() {
 		a.Client = addr.String()
 	}
 	if d, ok := httpgate.FromContext(r.Context()); ok {

@@ -21,26 +21,25 @@ import (
 // ever in a label.
 type metrics struct {
 	registry       *prometheus.Registry
+	decisions      *prometheus.CounterVec
 	admitted       []prometheus.Counter // by limit
 	refused        []prometheus.Counter
 	neverFits      prometheus.Counter
 	storeErrors    prometheus.Counter
 	canceled       prometheus.Counter
 	nobody         prometheus.Counter
+	denied         prometheus.Counter
+	afterErrors    prometheus.Counter
 	upstreamErrors prometheus.Counter
 	duration       prometheus.Histogram
 }
 
-func newMetrics(version string, limits []slidegate.Limit, b *backend, ignored func() uint64) *metrics {
+func newMetrics(version string) *metrics {
 	m := &metrics{registry: prometheus.NewRegistry()}
-	decisions := prometheus.NewCounterVec(prometheus.CounterOpts{
+	m.decisions = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "slidegate_decisions_total",
 		Help: "Requests that a limit admitted, and requests that it refused. A request that another limit refused counts for that one alone.",
 	}, []string{"limit", "result"})
-	for _, l := range limits {
-		m.admitted = append(m.admitted, decisions.WithLabelValues(l.Name, "admitted"))
-		m.refused = append(m.refused, decisions.WithLabelValues(l.Name, "refused"))
-	}
 	counted := func(name, help string) prometheus.Counter {
 		c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 		m.registry.MustRegister(c)
@@ -50,6 +49,8 @@ func newMetrics(version string, limits []slidegate.Limit, b *backend, ignored fu
 	m.storeErrors = counted("slidegate_store_errors_total", "Requests that could not be decided.")
 	m.canceled = counted("slidegate_canceled_total", "Requests whose client went away before they were decided.")
 	m.nobody = counted("slidegate_no_address_total", "Requests refused since they have no address to count them under.")
+	m.denied = counted("slidegate_denied_total", "Requests refused since they are on the list of those denied.")
+	m.afterErrors = counted("slidegate_after_errors_total", "Charges that could not be given back, and strikes that could not be recorded.")
 	m.upstreamErrors = counted("slidegate_upstream_errors_total", "Requests that the upstream did not answer.")
 	m.duration = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "slidegate_decision_duration_seconds", Help: "How long decisions take, key and store included.",
@@ -60,12 +61,31 @@ func newMetrics(version string, limits []slidegate.Limit, b *backend, ignored fu
 		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version()},
 	})
 	build.Set(1)
-	m.registry.MustRegister(decisions, m.duration, build,
+	m.registry.MustRegister(m.decisions, m.duration, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		counter("slidegate_ignored_forwarded_headers_total", "Requests from a private address with a forwarding header that is not believed.", ignored),
 	)
-	m.registry.MustRegister(b.collectors...)
 	return m
+}
+
+// The metrics of a file of rules.
+const (
+	reloadsTotal = "slidegate_config_reloads_total"
+	lastReload   = "slidegate_config_last_reload_success_timestamp_seconds"
+)
+
+// of adds what a store counts.
+func (m *metrics) of(b *backend) { m.registry.MustRegister(b.collectors...) }
+
+// ofLimits are those of --limit, which do not change.
+func (m *metrics) ofLimits(limits []slidegate.Limit) {
+	for _, l := range limits {
+		m.admitted = append(m.admitted, m.decisions.WithLabelValues(l.Name, "admitted"))
+		m.refused = append(m.refused, m.decisions.WithLabelValues(l.Name, "refused"))
+	}
+}
+
+func (m *metrics) ignored(headers func() uint64) {
+	m.registry.MustRegister(counter("slidegate_ignored_forwarded_headers_total", "Requests from a private address with a forwarding header that is not believed.", headers))
 }
 
 func memoryMetrics(store *memstore.Store) []prometheus.Collector {
@@ -98,17 +118,10 @@ func counter(name, help string, f func() uint64) prometheus.Collector {
 	return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, func() float64 { return float64(f()) })
 }
 
+// observe counts a request that is held to --limit.
 func (m *metrics) observe(e *httpgate.Event) {
-	m.duration.Observe(e.Took.Seconds())
 	switch {
-	case e.Decision == nil && e.Canceled:
-		m.canceled.Inc()
-	case errors.Is(e.Err, httpgate.ErrNoAddress):
-		m.nobody.Inc()
-	case e.Decision == nil:
-		m.storeErrors.Inc()
-	case e.Decision.Len() == 0:
-		m.neverFits.Inc()
+	case m.observeUndecided(e):
 	case e.Decision.Allowed:
 		for _, c := range m.admitted {
 			c.Inc()
@@ -120,6 +133,30 @@ func (m *metrics) observe(e *httpgate.Event) {
 			}
 		}
 	}
+}
+
+// observeUndecided counts how long it took, and what is no decision by limits; then it returns true.
+func (m *metrics) observeUndecided(e *httpgate.Event) bool {
+	if e.After {
+		m.afterErrors.Inc()
+		return true
+	}
+	m.duration.Observe(e.Took.Seconds())
+	switch {
+	case e.Decision == nil && e.Canceled:
+		m.canceled.Inc()
+	case errors.Is(e.Err, httpgate.ErrNoAddress):
+		m.nobody.Inc()
+	case errors.Is(e.Err, httpgate.ErrForbidden):
+		m.denied.Inc()
+	case e.Decision == nil:
+		m.storeErrors.Inc()
+	case e.Decision.Len() == 0:
+		m.neverFits.Inc()
+	default:
+		return false
+	}
+	return true
 }
 
 // adminHandler serves those who run the process.

@@ -15,15 +15,37 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/rules"
 	"github.com/slidegate/slidegate/httpgate"
 )
 
-// behind is what stands behind the gate: the upstream, or an answer of our own.
+// behind is what stands behind the gate: the upstream of the rule, or the one of all, or an answer of our own.
 func (s *server) behind() http.Handler {
-	if s.upstream == nil {
-		return http.HandlerFunc(s.echo)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		to := s.upstream
+		if own := rules.Of(r.Context()).UpstreamURL(); own != nil {
+			to = own
+		}
+		if to == nil {
+			s.echo(w, r)
+			return
+		}
+		s.proxy(to).ServeHTTP(w, r)
+	})
+}
+
+// proxy returns the one to an upstream. There are as many as rules have ever named.
+func (s *server) proxy(to *url.URL) http.Handler {
+	name := to.String()
+	if p, ok := s.proxies.Load(name); ok {
+		return p.(http.Handler)
 	}
-	target := *s.upstream
+	p, _ := s.proxies.LoadOrStore(name, s.newProxy(to))
+	return p.(http.Handler)
+}
+
+func (s *server) newProxy(to *url.URL) http.Handler {
+	target := *to
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(true)
@@ -44,7 +66,7 @@ func (s *server) behind() http.Handler {
 		ModifyResponse: s.answered,
 		Transport:      transport,
 		FlushInterval:  -1, // streams pass as they come
-		ErrorHandler:   s.failed,
+		ErrorHandler:   func(w http.ResponseWriter, r *http.Request, err error) { s.failed(w, r, &target, err) },
 		ErrorLog:       s.debugLog(),
 	}
 }
@@ -65,7 +87,7 @@ func (s *server) rewrite(pr *httputil.ProxyRequest, target *url.URL) {
 // dropped; what a trusted proxy says is kept and added to. Where it says who the client is in another
 // header, X-Forwarded-For begins with that client.
 func (s *server) forwarded(pr *httputil.ProxyRequest) {
-	client, reason := s.gate.Addresses().Find(pr.In)
+	client, reason := s.addresses.Find(pr.In)
 	out := pr.Out.Header
 	believed := reason == httpgate.ReasonHeader || reason == httpgate.ReasonAllTrusted
 	switch {
@@ -120,7 +142,18 @@ func (b *clientBody) Close() error {
 	return b.ReadCloser.Close()
 }
 
+// said is what the gate has said of a request.
+type said struct {
+	answer http.ResponseWriter
+	header http.Header
+}
+
 type saidKey struct{}
+
+func saidOf(r *http.Request) *said {
+	s, _ := r.Context().Value(saidKey{}).(*said)
+	return s
+}
 
 // around counts who is under way, and keeps what the gate said: ReverseProxy clears every field
 // behind an interim response, such as 103.
@@ -132,62 +165,59 @@ func (s *server) around(next http.Handler) http.Handler {
 			refuse(w, r, http.StatusMethodNotAllowed)
 			return
 		}
-		said := maps.Clone(w.Header())
-		again := func() {
-			for name, values := range said {
-				if w.Header()[name] == nil {
-					w.Header()[name] = values
-				}
-			}
-		}
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), saidKey{}, again)))
+		kept := &said{w, maps.Clone(w.Header())}
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), saidKey{}, kept)))
 	})
 }
 
-func sayAgain(r *http.Request) {
-	if again, ok := r.Context().Value(saidKey{}).(func()); ok {
-		again()
+// again says what has been cleared.
+func (s *said) again() {
+	if s == nil {
+		return
+	}
+	h := s.answer.Header()
+	for name, values := range s.header {
+		if h[name] == nil {
+			h[name] = values
+		}
 	}
 }
 
 // answered looks at the head of an answer before it is passed on.
 func (s *server) answered(resp *http.Response) error {
-	sayAgain(resp.Request)
+	kept := saidOf(resp.Request)
+	kept.again()
 	if s.outage.recovered() {
 		s.log.Info("the upstream answers again")
 	}
-	if _, decided := httpgate.FromContext(resp.Request.Context()); decided {
-		for _, name := range s.singles {
+	for _, name := range singles {
+		if kept.hasOne(name) {
 			delete(resp.Header, name)
 		}
 	}
 	return nil
 }
 
-// singles returns the fields of which a response has one value, which is the gate's where it
-// decided. The lists of draft 8 grow by what the upstream says.
-func singles(formats []httpgate.Format) (names []string) {
-	for _, f := range formats {
-		switch f {
-		case httpgate.Draft7:
-			if !slices.Contains(formats, httpgate.Draft8) {
-				names = append(names, "Ratelimit")
-			}
-		case httpgate.Draft6:
-			names = append(names, "Ratelimit-Limit", "Ratelimit-Remaining", "Ratelimit-Reset")
-		case httpgate.Legacy, httpgate.LegacyDelta:
-			names = append(names, "X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset")
-		}
+// singles are fields of which a response has one value, which is the gate's where it has said one.
+var singles = []string{
+	"Ratelimit", "Ratelimit-Limit", "Ratelimit-Remaining", "Ratelimit-Reset", "X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset",
+}
+
+// hasOne tells whether the gate has said a field that has one value. RateLimit of draft 8 is a list of strings, which
+// grows by what the upstream says.
+func (s *said) hasOne(name string) bool {
+	if s == nil || len(s.header[name]) == 0 {
+		return false
 	}
-	return names
+	return name != "Ratelimit" || !strings.HasPrefix(s.header[name][0], `"`)
 }
 
 // failed answers where the upstream did not. A client that went away, or whose request could not be
 // read to its end or sent on, is no evidence against the upstream.
-func (s *server) failed(w http.ResponseWriter, r *http.Request, err error) {
-	sayAgain(r)
+func (s *server) failed(w http.ResponseWriter, r *http.Request, target *url.URL, err error) {
+	saidOf(r).again()
 	body, _ := r.Body.(*clientBody)
-	if unsent := r.URL.Host != s.upstream.Host; unsent || body != nil && body.failed.Load() {
+	if unsent := r.URL.Host != target.Host; unsent || body != nil && body.failed.Load() {
 		refuse(w, r, http.StatusBadRequest)
 		return
 	}

@@ -28,6 +28,7 @@ func (s *server) run(ctx context.Context) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	s.followRules(ctx)
+	s.follow(ctx)
 	failed := make(chan error, len(all))
 	for _, d := range all {
 		go func() { failed <- d.server.Serve(d.listener) }()
