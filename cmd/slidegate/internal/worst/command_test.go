@@ -36,10 +36,10 @@ func TestJSONHasEveryWay(t *testing.T) {
 		t.Fatalf("%d lines: %s", len(lines), out.String())
 	}
 	const want = `{"limit":"100/2s","quota":100,"window_ms":2000,` +
-		`"log":{"worst":100,"bound":100,"witness":[{"t":3599999,"key":"100/2s","cost":100}]},` +
-		`"counter":{"worst":200,"bound":200,"witness":[{"t":3599999,"key":"100/2s","cost":100},{"t":3601981,"key":"100/2s","cost":100}]},` +
-		`"fixed":{"worst":200,"bound":200,"witness":[{"t":3599999,"key":"100/2s","cost":100},{"t":3600000,"key":"100/2s","cost":100}]},` +
-		`"gcra":{"worst":199,"bound":199,"witness":[{"t":3599999,"key":"100/2s","cost":100},{"t":3601998,"key":"100/2s","cost":99}]}}`
+		`"log":{"worst":100,"bound":100,"witness":[{"t":0,"key":"100/2s","cost":100}]},` +
+		`"counter":{"worst":200,"bound":200,"witness":[{"t":1999,"key":"100/2s","cost":100},{"t":3981,"key":"100/2s","cost":100}]},` +
+		`"fixed":{"worst":200,"bound":200,"witness":[{"t":1999,"key":"100/2s","cost":100},{"t":2000,"key":"100/2s","cost":100}]},` +
+		`"gcra":{"worst":199,"bound":199,"witness":[{"t":0,"key":"100/2s","cost":100},{"t":1999,"key":"100/2s","cost":99}]}}`
 	if lines[0] != want {
 		t.Errorf("got  %s\nwant %s", lines[0], want)
 	}

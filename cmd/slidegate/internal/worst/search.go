@@ -54,7 +54,8 @@ type Take struct {
 }
 
 const (
-	// maxTakes is how many takes a pattern has at most, which bounds the memory.
+	// maxTakes is how many takes a pattern has at most, which bounds the memory. It is more than the units
+	// that two windows of fineQuota let through.
 	maxTakes = 100_000
 
 	// effort is how often a policy is looked at before the search ends with what it has.
@@ -71,7 +72,13 @@ const (
 // in a way, while the other limits of the policy hold as they are. The limits have names. What it finds
 // depends on its arguments alone, and it takes bounded time and memory at any quota and window.
 func Search(policy []slidegate.Limit, target int, way Way) (Found, error) {
+	return within(effort, policy, target, way)
+}
+
+// within is Search with another effort.
+func within(effort int, policy []slidegate.Limit, target int, way Way) (Found, error) {
 	s := newSearch(policy, target)
+	s.effort = effort
 	s.bound = Bound(policy, target, way)
 	limit := policy[target]
 	stored := slices.Delete(slices.Clone(policy), target, target+1)
@@ -150,6 +157,7 @@ type search struct {
 	step     int64   // units that are waited for while searching
 	exact    bool    // what the greedy pattern takes is a bound
 	looks    int
+	effort   int // looks at most, or a little more
 
 	best, begin int64 // the most so far, and when its window begins
 	bound       int64 // no pattern gets more
@@ -199,10 +207,12 @@ type block struct{ first, n, bound int64 }
 
 // run looks into the block with the highest bound first. When no bound exceeds the best, that is the true maximum.
 func (s *search) run() {
-	s.measure(block{first: s.period - 1, n: 1, bound: s.bound}) // just before the edges
-	s.measure(block{first: 0, n: 1, bound: s.bound})
+	// These are the worst of most limits: after the edges, just before the first one, just before all.
+	for _, first := range []int64{0, (s.window - 1) % s.period, s.period - 1} {
+		s.measure(block{first, 1, s.bound})
+	}
 	open := &blocks{{0, s.period, s.bound}}
-	for open.Len() > 0 && s.best < s.bound && s.looks < effort {
+	for open.Len() > 0 && s.best < s.bound && s.looks < s.effort {
 		b := heap.Pop(open).(block)
 		if b.bound <= s.best || b.n == 1 {
 			continue
@@ -230,7 +240,7 @@ func (s *search) measure(b block) (bound int64) {
 		return b.bound
 	}
 	best, all := int64(0), int64(0)
-	complete := s.flood(b.first, s.window+b.n-1, s.step, func(at, units int64) {
+	s.flood(b.first, s.window+b.n-1, s.step, func(at, units int64) {
 		if all += units; at < b.first+s.window {
 			best = all
 		}
@@ -238,20 +248,14 @@ func (s *search) measure(b block) (bound int64) {
 	if best > s.best {
 		s.best, s.begin = best, b.first
 	}
-	if s.step > 1 && b.n > 1 { // what was left behind at the end of the first window
-		s.measure(block{b.first, 1, b.bound})
-	}
-	if !complete {
-		s.exact = false
-		return b.bound
-	}
 	return min(b.bound, all)
 }
 
 // flood takes whatever there is room for, from begin on for a span, whenever step units fit again and
 // at the last moment. Steps above 1 leave some behind until then, so the last moment of each aligned
-// window is one to take at as well. It tells whether it came to the end.
-func (s *search) flood(begin, span, step int64, tell func(at, units int64)) bool {
+// window is one to take at as well. It ends early after maxTakes, which steps of 1 never reach, since they
+// are for small quotas.
+func (s *search) flood(begin, span, step int64, tell func(at, units int64)) {
 	for _, m := range s.models {
 		m.reset()
 	}
@@ -267,7 +271,7 @@ func (s *search) flood(begin, span, step int64, tell func(at, units int64)) bool
 			_, wait = s.look(at, step)
 		}
 		if at == last {
-			return true
+			return
 		}
 		next := min(at+wait, last)
 		if step > 1 {
@@ -275,7 +279,6 @@ func (s *search) flood(begin, span, step int64, tell func(at, units int64)) bool
 		}
 		at = next
 	}
-	return false
 }
 
 // look asks every model: there is room where all have some.
