@@ -10,14 +10,17 @@ package replay
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/accesslog"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/config"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/storage"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/timeline"
 	"github.com/slidegate/slidegate/memstore"
 )
 
@@ -54,6 +57,8 @@ type options struct {
 	cleanUp  bool
 	format   string
 	key      string
+	strict   bool
+	spread   bool
 	verdicts bool
 	json     bool
 }
@@ -78,13 +83,15 @@ func Command() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringArrayVar(&o.limits, "limit", nil, config.LimitsUsage)
-	f.StringVar(&o.format, "format", "auto", "how the log is written: auto, jsonl, common or combined")
+	f.StringVar(&o.format, "format", "auto", accesslog.FormatUsage)
+	f.BoolVar(&o.strict, "strict", false, "fail at a line that cannot be read, instead of counting it")
+	f.BoolVar(&o.spread, "spread", false, "set the requests of one second apart evenly, where the log has whole seconds alone")
 	f.StringVar(&o.key, "key", "ip", "what tells clients of an access log apart: ip, the first field")
 	f.BoolVar(&o.verdicts, "verdicts", false, "print a JSON object for each event instead of a report; jsonl is then replayed in the order of the file")
 	f.BoolVar(&o.json, "json", false, "print the report as a JSON object")
 	f.BoolVar(&o.cleanUp, "store-cleanup", false, "remove the keys that were written to Redis at the end")
 	o.storage.Add(cmd, storage.Defaults{Store: "memory", Timeout: storeTimeout})
-	for flag, values := range map[string][]string{"format": formatNames, "key": {"ip"}} {
+	for flag, values := range map[string][]string{"format": accesslog.FormatNames, "key": {"ip"}} {
 		// The error is of a flag that does not exist.
 		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	}
@@ -97,15 +104,17 @@ func (o *options) run(files []string) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	format, err := parseFormat(o.format)
+	format, err := accesslog.ParseFormat(o.format, nil)
 	if err != nil {
-		return nil, err
+		return nil, config.Usagef("--format %w", err)
 	}
 	switch {
 	case strings.TrimSpace(o.key) != "ip":
 		return nil, config.Usagef("--key %q: allowed is ip, since an access log tells clients apart by their address alone", o.key)
 	case o.verdicts && o.json:
 		return nil, config.Usagef("--verdicts and --json: one of them, since verdicts take the place of the report")
+	case len(slices.DeleteFunc(slices.Clone(files), func(name string) bool { return name != "-" })) > 1:
+		return nil, config.Usagef("replay: - stands for standard input and may be given once")
 	case len(files) == 0:
 		return nil, config.Usagef("replay: no file: name at least one, or - for standard input")
 	}
@@ -118,10 +127,14 @@ func (o *options) run(files []string) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := check(files); err != nil {
+	if files, err = accesslog.Names(files); err != nil {
 		return nil, err
 	}
-	r := &run{files: files, limits: limiter.Limits(), format: format, verdicts: o.verdicts, json: o.json, chunk: chunkEvents, redis: redis, cleanUp: o.cleanUp}
+	r := &run{
+		log:      accesslog.Options{Files: files, Format: format, Strict: o.strict},
+		timeline: timeline.Options{Spread: o.spread},
+		limits:   limiter.Limits(), verdicts: o.verdicts, json: o.json, redis: redis, cleanUp: o.cleanUp,
+	}
 	if redis != nil && redis.Prefix == "" {
 		redis.Prefix, r.drawn = fmt.Sprintf("slidegate-replay-%08x", rand.Uint32()), true
 	}

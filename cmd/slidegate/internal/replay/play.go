@@ -8,13 +8,15 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/accesslog"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/timeline"
 	"github.com/slidegate/slidegate/memstore"
 )
 
 // A player decides events on a virtual clock, and tells what came of them in their order.
 type player interface {
 	// play decides an event, or keeps it to decide it with others.
-	play(e *event) error
+	play(e *timeline.Event) error
 
 	// flush decides what was kept.
 	flush() error
@@ -28,7 +30,7 @@ type player interface {
 
 // An outcome is told what came of an event, which it must not keep. A cost that can never fit is no
 // failure: fits tells, and there is no decision.
-type outcome func(e *event, d *slidegate.Decision, fits bool) error
+type outcome func(e *timeline.Event, d *slidegate.Decision, fits bool) error
 
 // A decider decides events over limits. Its store reads the clock that stands at the time of the event.
 type decider struct {
@@ -38,14 +40,14 @@ type decider struct {
 
 func (d *decider) clock() time.Time { return time.UnixMilli(d.now) }
 
-func (d *decider) decide(ctx context.Context, e *event, key string) (decision slidegate.Decision, fits bool, err error) {
-	d.now = e.t
-	switch e.op {
-	case take:
-		decision, err = d.limiter.TakeN(ctx, key, e.cost)
-	case peek:
-		decision, err = d.limiter.PeekN(ctx, key, e.cost)
-	case reset:
+func (d *decider) decide(ctx context.Context, e *timeline.Event, key string) (decision slidegate.Decision, fits bool, err error) {
+	d.now = e.Time
+	switch e.Op {
+	case accesslog.Take:
+		decision, err = d.limiter.TakeN(ctx, key, e.Cost)
+	case accesslog.Peek:
+		decision, err = d.limiter.PeekN(ctx, key, e.Cost)
+	case accesslog.Reset:
 		err = d.limiter.Reset(ctx, key)
 	}
 	if err == nil {
@@ -76,14 +78,14 @@ type memoryPlayer struct {
 	decider
 	ctx      context.Context
 	store    *memstore.Store
-	keys     *keys
+	keys     *timeline.Subjects
 	tell     outcome
 	played   int64
 	sweepAt  int64              // played events
 	decision slidegate.Decision // here so that no event allocates one
 }
 
-func newMemoryPlayer(ctx context.Context, limits []slidegate.Limit, k *keys, maxKeys int, tell outcome) (*memoryPlayer, error) {
+func newMemoryPlayer(ctx context.Context, limits []slidegate.Limit, k *timeline.Subjects, maxKeys int, tell outcome) (*memoryPlayer, error) {
 	p := &memoryPlayer{ctx: ctx, keys: k, tell: tell, sweepAt: sweepEvery}
 	p.store = memstore.New(memstore.WithClock(p.clock), memstore.WithMaxKeys(maxKeys))
 	var err error
@@ -95,15 +97,15 @@ func newMemoryPlayer(ctx context.Context, limits []slidegate.Limit, k *keys, max
 // limit still holds is part of the answer.
 func (p *memoryPlayer) timeMayRunBack() { p.sweepAt = math.MaxInt64 }
 
-func (p *memoryPlayer) play(e *event) (err error) {
+func (p *memoryPlayer) play(e *timeline.Event) (err error) {
 	if p.played++; p.played >= p.sweepAt {
 		// A sweep looks at every key held, so it waits for as many events.
-		p.now = e.t
+		p.now = e.Time
 		p.store.Sweep()
 		p.sweepAt = p.played + max(sweepEvery, int64(p.store.Len()))
 	}
 	var fits bool
-	if p.decision, fits, err = p.decide(p.ctx, e, p.keys.names[e.key]); err != nil {
+	if p.decision, fits, err = p.decide(p.ctx, e, p.keys.Name(e.Subject)); err != nil {
 		return err
 	}
 	return p.tell(e, &p.decision, fits)

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/accesslog"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/timeline"
 )
 
 // TestLinesAllocateNothing: reading, deciding and counting, for a key seen before.
@@ -22,26 +24,30 @@ func TestLinesAllocateNothing(t *testing.T) {
 		"milliseconds": `{"t":1757750400000,"op":"take","key":"a","cost":1}`,
 		"RFC 3339":     `{"t":"2026-11-30T10:00:00.123Z","key":"a","user":"x"}`,
 	} {
-		k := newKeys()
-		p := parser(newAccessLog(k))
+		tl := timeline.New(timeline.Options{})
+		k := &tl.Subjects
+		p := format(t, "combined").NewParser()
 		if line[0] == '{' {
-			p = &eventLog{k}
+			p = accesslog.Events.NewParser()
 		}
 		counts := newTally(1)
 		v := verdicts{keys: k, out: io.Discard}
-		player, err := newMemoryPlayer(context.Background(), []slidegate.Limit{slidegate.PerMinute(5)}, k, 1, func(e *event, d *slidegate.Decision, fits bool) error {
+		player, err := newMemoryPlayer(context.Background(), []slidegate.Limit{slidegate.PerMinute(5)}, k, 1, func(e *timeline.Event, d *slidegate.Decision, fits bool) error {
 			return errors.Join(counts.count(e, d, fits), v.print(e, d, fits))
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		text := []byte(line)
-		var e event
+		var r accesslog.Record
+		var subject []byte
 		n := testing.AllocsPerRun(100, func() {
-			if p.parse(text, &e) != nil {
+			if p.Parse(text, &r) != nil {
 				return
 			}
-			if err := player.play(&e); err != nil {
+			subject, _ = accesslog.ByAddress(&r, subject[:0])
+			e := tl.Event(&accesslog.Entry{Time: r.Time, Op: r.Op, Cost: r.Cost, Subject: subject})
+			if err := player.play(e); err != nil {
 				t.Error(err)
 			}
 		})
@@ -117,7 +123,7 @@ type gauged struct {
 }
 
 func (g *gauged) Read(b []byte) (int, error) {
-	if g.reads++; g.reads%64 == 0 {
+	if g.reads++; g.reads%1024 == 0 {
 		g.gauge.look()
 	}
 	return g.Reader.Read(b)
@@ -131,7 +137,7 @@ func TestSortedLogIsNotHeld(t *testing.T) {
 	before.look()
 	source := &sortedLog{lines: lines}
 	r := &run{
-		files: []string{"-"}, format: common, verdicts: true, chunk: chunkEvents,
+		log: accesslog.Options{Files: []string{"-"}, Format: format(t, "common")}, verdicts: true,
 		limits: []slidegate.Limit{slidegate.PerSecond(1)},
 		stdin:  &gauged{Reader: source, gauge: &during}, stdout: &during, stderr: io.Discard,
 	}
@@ -146,19 +152,29 @@ func TestSortedLogIsNotHeld(t *testing.T) {
 	}
 }
 
+// format is one that has a name.
+func format(t testing.TB, name string) accesslog.Format {
+	t.Helper()
+	f, err := accesslog.ParseFormat(name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
 // noted is an outcome that nobody looks at.
-func noted(*event, *slidegate.Decision, bool) error { return nil }
+func noted(*timeline.Event, *slidegate.Decision, bool) error { return nil }
 
 // TestIdleKeysGo: the state of keys that are idle in the log's time is dropped as the log goes on.
 func TestIdleKeysGo(t *testing.T) {
-	k := newKeys()
+	k := new(timeline.Subjects)
 	p, err := newMemoryPlayer(context.Background(), []slidegate.Limit{slidegate.PerSecond(1)}, k, manyKeys, noted)
 	if err != nil {
 		t.Fatal(err)
 	}
 	most := 0
 	for i := range 10 * sweepEvery {
-		e := event{t: int64(i), cost: 1, key: k.intern(fmt.Append(nil, i))}
+		e := timeline.Event{Time: int64(i), Cost: 1, Subject: k.Number(fmt.Append(nil, i))}
 		if err := p.play(&e); err != nil || !p.decision.Allowed {
 			t.Fatalf("%v, %v", p.decision, err)
 		}
@@ -171,13 +187,13 @@ func TestIdleKeysGo(t *testing.T) {
 
 // TestForgottenKeysAreAnError: verdicts that a full store made wrong are not passed off as right.
 func TestForgottenKeysAreAnError(t *testing.T) {
-	k := newKeys()
+	k := new(timeline.Subjects)
 	p, err := newMemoryPlayer(context.Background(), []slidegate.Limit{slidegate.PerDay(5)}, k, 2, noted)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, want := range []bool{true, true, false} {
-		if err := p.play(&event{cost: 1, key: k.intern([]byte{'a' + byte(i)})}); err != nil {
+		if err := p.play(&timeline.Event{Cost: 1, Subject: k.Number([]byte{'a' + byte(i)})}); err != nil {
 			t.Fatal(err)
 		}
 		if err := p.end(); err == nil != want {
@@ -194,7 +210,7 @@ func TestShuffledLogIsReplayedInOrder(t *testing.T) {
 	play := func(lines []string, chunk int) string {
 		var out strings.Builder
 		r := &run{
-			files: []string{"-"}, format: common, verdicts: true, chunk: chunk,
+			log: accesslog.Options{Files: []string{"-"}, Format: format(t, "common")}, verdicts: true, timeline: timeline.Options{Chunk: chunk},
 			limits: []slidegate.Limit{slidegate.PerMinute(2), slidegate.PerHour(9).Counter()},
 			stdin:  strings.NewReader(strings.Join(lines, "")), stdout: &out, stderr: io.Discard,
 		}
@@ -203,7 +219,7 @@ func TestShuffledLogIsReplayedInOrder(t *testing.T) {
 		}
 		return out.String()
 	}
-	want := play(lines, chunkEvents)
+	want := play(lines, 0)
 	if strings.Count(want, "\n") != 3000 {
 		t.Fatalf("%d verdicts", strings.Count(want, "\n"))
 	}
@@ -255,12 +271,12 @@ func TestThousands(t *testing.T) {
 // TestWorstKeys: most refused first, then most admitted, then by name, and no more than a few.
 func TestWorstKeys(t *testing.T) {
 	var counts []count
-	var names []string
+	var names timeline.Subjects
 	for i := range 100 {
 		counts = append(counts, count{admitted: int64(i / 2 % 5), refused: int64(i * 37 % 12)})
-		names = append(names, fmt.Sprint("k", i))
+		names.Number(fmt.Append(nil, "k", i))
 	}
-	refused, first := worst(counts, names)
+	refused, first := worst(counts, &names)
 	all := 0
 	for _, c := range counts {
 		if c.refused > 0 {

@@ -3,52 +3,62 @@ package replay
 import (
 	"io"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 )
 
-// A meter shows progress on a terminal, and does nothing where there is none.
+// A meter shows progress on a terminal, with the rate and the time that is left, and does nothing where there
+// is none. It is safe for concurrent use once it was started, and counts what comes before.
 type meter struct {
-	bar     *progressbar.ProgressBar
-	pending int // not yet shown
+	bar     atomic.Pointer[progressbar.ProgressBar]
+	pending atomic.Int64 // not yet shown
 }
 
 // meterStep is how much goes by between two looks at the bar, which reads the clock each time.
 const meterStep = 1 << 14
 
-func newMeter(w io.Writer, what string, total int64, bytes bool) *meter {
-	if f, ok := w.(*os.File); !ok || !term.IsTerminal(int(f.Fd())) {
-		return &meter{}
+func (m *meter) start(w io.Writer, what string, total int64, bytes bool) {
+	f, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return
 	}
-	return &meter{bar: progressbar.NewOptions64(total,
+	m.bar.Store(newBar(w, what, total, bytes))
+}
+
+func newBar(w io.Writer, what string, total int64, bytes bool) *progressbar.ProgressBar {
+	options := []progressbar.Option{
 		progressbar.OptionSetWriter(w),
 		progressbar.OptionSetDescription(what),
-		progressbar.OptionShowBytes(bytes),
 		progressbar.OptionShowCount(),
-		progressbar.OptionThrottle(100*time.Millisecond),
+		progressbar.OptionThrottle(100 * time.Millisecond),
 		progressbar.OptionFullWidth(),
 		progressbar.OptionClearOnFinish(),
-	)}
+		progressbar.OptionSetPredictTime(true),
+	}
+	if bytes {
+		options = append(options, progressbar.OptionShowBytes(true))
+	} else {
+		options = append(options, progressbar.OptionShowIts(), progressbar.OptionSetItsString("requests"))
+	}
+	return progressbar.NewOptions64(total, options...)
 }
 
 func (m *meter) add(n int) {
-	if m.pending += n; m.pending >= meterStep {
-		m.show()
+	if m.pending.Add(int64(n)) < meterStep {
+		return
 	}
-}
-
-func (m *meter) show() {
-	if m.bar != nil {
-		_ = m.bar.Add(m.pending) // a bar that cannot be drawn stops nothing
+	n64 := m.pending.Swap(0)
+	if bar := m.bar.Load(); bar != nil {
+		_ = bar.Add64(n64) // a bar that cannot be drawn stops nothing
 	}
-	m.pending = 0
 }
 
 // done takes the bar from the screen.
 func (m *meter) done() {
-	if m.bar != nil {
-		_ = m.bar.Clear()
+	if bar := m.bar.Swap(nil); bar != nil {
+		_ = bar.Clear()
 	}
 }

@@ -7,7 +7,9 @@ import (
 	"sync"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/accesslog"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/storage"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/timeline"
 	"github.com/slidegate/slidegate/redisstore"
 )
 
@@ -26,7 +28,7 @@ type redisPlayer struct {
 	ctx     context.Context
 	redis   *storage.Redis
 	client  *storage.Client
-	keys    *keys
+	keys    *timeline.Subjects
 	tell    outcome
 	cleanUp bool
 
@@ -44,13 +46,13 @@ type lane struct {
 
 // A kept event is decided with others.
 type kept struct {
-	event    event
+	event    timeline.Event
 	decision slidegate.Decision
 	fits     bool
 	err      error
 }
 
-func newRedisPlayer(ctx context.Context, r *storage.Redis, limits []slidegate.Limit, k *keys, tell outcome) (*redisPlayer, error) {
+func newRedisPlayer(ctx context.Context, r *storage.Redis, limits []slidegate.Limit, k *timeline.Subjects, tell outcome) (*redisPlayer, error) {
 	p := &redisPlayer{ctx: ctx, redis: r, client: r.Client(), keys: k, tell: tell, lanes: make([]lane, laneCount), kept: make([]kept, 0, batchEvents)}
 	for i := range p.lanes {
 		l := &p.lanes[i]
@@ -67,7 +69,7 @@ func newRedisPlayer(ctx context.Context, r *storage.Redis, limits []slidegate.Li
 // a day at least.
 func (p *redisPlayer) timeMayRunBack() {}
 
-func (p *redisPlayer) play(e *event) error {
+func (p *redisPlayer) play(e *timeline.Event) error {
 	p.kept = append(p.kept, kept{event: *e})
 	if len(p.kept) < batchEvents {
 		return p.err
@@ -87,13 +89,13 @@ func (p *redisPlayer) flush() error {
 // decideAll decides every kept event. A lane stops at its first error.
 func (p *redisPlayer) decideAll() {
 	for i := range p.kept {
-		l := &p.lanes[p.kept[i].event.key%laneCount]
+		l := &p.lanes[p.kept[i].event.Subject%laneCount]
 		l.todo = append(l.todo, i)
 	}
 	p.inLanes(func(l *lane) {
 		for _, i := range l.todo {
 			k := &p.kept[i]
-			if k.decision, k.fits, k.err = l.decide(p.ctx, &k.event, p.keys.names[k.event.key]); k.err != nil {
+			if k.decision, k.fits, k.err = l.decide(p.ctx, &k.event, p.keys.Name(k.event.Subject)); k.err != nil {
 				break
 			}
 		}
@@ -114,12 +116,12 @@ func (p *redisPlayer) inLanes(f func(*lane)) {
 
 // tellAll tells of every event before the first that failed.
 func (p *redisPlayer) tellAll() error {
-	p.written = append(p.written, make([]bool, len(p.keys.names)-len(p.written))...)
+	p.written = append(p.written, make([]bool, p.keys.Len()-len(p.written))...)
 	var failed error
 	for i := range p.kept {
 		k := &p.kept[i]
-		if k.event.op == take && k.event.cost > 0 && (k.decision.Allowed || k.err != nil) {
-			p.written[k.event.key] = true
+		if k.event.Op == accesslog.Take && k.event.Cost > 0 && (k.decision.Allowed || k.err != nil) {
+			p.written[k.event.Subject] = true
 		}
 		if failed == nil && k.err != nil {
 			failed = p.about(k.err)
@@ -155,7 +157,7 @@ func (p *redisPlayer) end() error {
 	var failed error
 	p.inLanes(func(l *lane) {
 		for _, id := range l.todo {
-			if err := l.limiter.Reset(p.ctx, p.keys.names[id]); err != nil {
+			if err := l.limiter.Reset(p.ctx, p.keys.Name(uint32(id))); err != nil {
 				mu.Lock()
 				failed = err
 				mu.Unlock()

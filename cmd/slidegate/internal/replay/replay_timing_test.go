@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/accesslog"
 )
 
 // combinedLog returns lines of the Combined Log Format, in order and about as long as those of a
@@ -49,7 +50,7 @@ func BenchmarkReplay(b *testing.B) {
 		{"verdicts", true, []slidegate.Limit{slidegate.PerMinute(60)}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			r := &run{files: []string{file}, limits: c.limits, verdicts: c.verdicts, chunk: chunkEvents, stdout: io.Discard, stderr: io.Discard}
+			r := &run{log: accesslog.Options{Files: []string{file}}, limits: c.limits, verdicts: c.verdicts, stdout: io.Discard, stderr: io.Discard}
 			b.SetBytes(int64(len(text)))
 			for b.Loop() {
 				if err := r.do(context.Background()); err != nil {
@@ -67,17 +68,16 @@ func BenchmarkParse(b *testing.B) {
 		"jsonl":    `{"t":1757750400000,"op":"take","key":"198.18.0.1","cost":1}`,
 	} {
 		b.Run(name, func(b *testing.B) {
-			k := newKeys()
-			p := parser(newAccessLog(k))
+			p := format(b, "combined").NewParser()
 			if line[0] == '{' {
-				p = &eventLog{k}
+				p = accesslog.Events.NewParser()
 			}
 			text := []byte(line)
-			var e event
+			var r accesslog.Record
 			b.SetBytes(int64(len(text)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := p.parse(text, &e); err != nil {
+				if err := p.Parse(text, &r); err != nil {
 					b.Fatal(err)
 				}
 			}

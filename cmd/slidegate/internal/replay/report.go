@@ -12,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/accesslog"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/timeline"
 )
 
 // A tally counts what became of events.
@@ -21,7 +23,6 @@ type tally struct {
 	byLimit     [slidegate.MaxLimits]int64 // refusals that the limit took part in
 	byKey       []count
 	first, last int64 // times of events
-	partSeconds bool  // an event's time is no whole second
 }
 
 // A count is what became of the takes of one key.
@@ -30,32 +31,31 @@ type count struct{ admitted, refused int64 }
 func newTally(keys int) *tally { return &tally{byKey: make([]count, keys)} }
 
 // count implements [outcome].
-func (t *tally) count(e *event, d *slidegate.Decision, fits bool) error {
+func (t *tally) count(e *timeline.Event, d *slidegate.Decision, fits bool) error {
 	if t.events == 0 {
-		t.first = e.t
+		t.first = e.Time
 	}
 	t.events++
-	t.last = e.t
-	t.partSeconds = t.partSeconds || e.t%1000 != 0
+	t.last = e.Time
 	switch {
 	case !fits:
 		t.costErrors++
-	case e.op == peek:
+	case e.Op == accesslog.Peek:
 		t.peeks++
-	case e.op == reset:
+	case e.Op == accesslog.Reset:
 		t.resets++
 	case d.Allowed:
 		t.admitted++
-		t.byKey[e.key].admitted++
+		t.byKey[e.Subject].admitted++
 	default:
 		t.refuse(e, d)
 	}
 	return nil
 }
 
-func (t *tally) refuse(e *event, d *slidegate.Decision) {
+func (t *tally) refuse(e *timeline.Event, d *slidegate.Decision) {
 	t.refused++
-	t.byKey[e.key].refused++
+	t.byKey[e.Subject].refused++
 	for i := range d.Len() {
 		if d.State(i).RetryIn > 0 {
 			t.byLimit[i]++
@@ -71,19 +71,21 @@ type Report struct {
 	Last   string        `json:"last,omitempty"`
 	Limits []LimitReport `json:"limits"`
 
-	Events      int64     `json:"events"` // admitted, refused, peeks, resets and cost errors
-	Admitted    int64     `json:"admitted"`
-	Refused     int64     `json:"refused"`
-	Peeks       int64     `json:"peeks"`
-	Resets      int64     `json:"resets"`
-	CostErrors  int64     `json:"cost_errors"` // costs that can never fit
-	Keys        int       `json:"keys"`
-	KeysRefused int       `json:"keys_refused"`
-	OutOfOrder  int64     `json:"out_of_order"` // earlier than an event before them
-	Unreadable  int64     `json:"unreadable"`
-	BadLines    []BadLine `json:"unreadable_lines,omitempty"` // the first few
+	Events      int64               `json:"events"` // admitted, refused, peeks, resets and cost errors
+	Admitted    int64               `json:"admitted"`
+	Refused     int64               `json:"refused"`
+	Peeks       int64               `json:"peeks"`
+	Resets      int64               `json:"resets"`
+	CostErrors  int64               `json:"cost_errors"` // costs that can never fit
+	Keys        int                 `json:"keys"`
+	KeysRefused int                 `json:"keys_refused"`
+	OutOfOrder  int64               `json:"out_of_order"` // earlier than an event before them
+	Unreadable  int64               `json:"unreadable"`
+	BadLines    []accesslog.BadLine `json:"unreadable_lines,omitempty"` // the first few
+	CutShort    []string            `json:"cut_short,omitempty"`        // files that could not be read to their end, and why
 
 	WholeSeconds bool        `json:"whole_seconds"` // no event has a time within a second
+	Spread       bool        `json:"spread"`        // the events of a second were set apart evenly
 	Worst        []KeyReport `json:"worst"`         // keys, most refused first
 
 	guessed bool
@@ -106,16 +108,17 @@ type KeyReport struct {
 // worstKeys is how many keys a report names.
 const worstKeys = 10
 
-func newReport(l *log, s *sorter, limits []slidegate.Limit, t *tally) *Report {
+func newReport(l *accesslog.Log, tl *timeline.Timeline, limits []slidegate.Limit, t *tally) *Report {
+	bad := l.Bad()
 	r := &Report{
-		Format: l.format.String(), guessed: l.guessed,
+		Files: l.Files(), Format: l.Format(), guessed: l.Guessed(),
 		Events: t.events, Admitted: t.admitted, Refused: t.refused,
 		Peeks: t.peeks, Resets: t.resets, CostErrors: t.costErrors,
-		Keys: len(t.byKey), OutOfOrder: s.outOfOrder, Unreadable: l.bad.count, BadLines: l.bad.first,
-		WholeSeconds: t.events > 0 && !t.partSeconds,
+		Keys: len(t.byKey), OutOfOrder: tl.OutOfOrder(), Unreadable: bad.Count, BadLines: bad.First,
+		WholeSeconds: tl.WholeSeconds(), Spread: tl.Spread(),
 	}
-	for _, name := range l.files {
-		r.Files = append(r.Files, spoken(name))
+	for _, cut := range l.CutShort() {
+		r.CutShort = append(r.CutShort, cut.Error())
 	}
 	if t.events > 0 {
 		r.First, r.Last = at(t.first), at(t.last)
@@ -123,7 +126,7 @@ func newReport(l *log, s *sorter, limits []slidegate.Limit, t *tally) *Report {
 	for i, limit := range limits {
 		r.Limits = append(r.Limits, LimitReport{limit.Name, limit.String(), t.byLimit[i]})
 	}
-	r.KeysRefused, r.Worst = worst(t.byKey, l.keys.names)
+	r.KeysRefused, r.Worst = worst(t.byKey, &tl.Subjects)
 	return r
 }
 
@@ -131,7 +134,7 @@ func at(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02T15
 
 // worst returns how many keys were refused, and the first few: most refused first, then most
 // admitted, then by name.
-func worst(counts []count, names []string) (refused int, first []KeyReport) {
+func worst(counts []count, names *timeline.Subjects) (refused int, first []KeyReport) {
 	order := func(a, b KeyReport) int {
 		return cmp.Or(cmp.Compare(b.Refused, a.Refused), cmp.Compare(b.Admitted, a.Admitted), cmp.Compare(a.Key, b.Key))
 	}
@@ -141,7 +144,7 @@ func worst(counts []count, names []string) (refused int, first []KeyReport) {
 			continue
 		}
 		refused++
-		k := KeyReport{names[i], c.refused, c.admitted}
+		k := KeyReport{names.Name(uint32(i)), c.refused, c.admitted}
 		if len(first) == worstKeys && order(first[worstKeys-1], k) <= 0 {
 			continue
 		}
@@ -169,11 +172,22 @@ func (r *Report) print(w io.Writer) error {
 		fmt.Fprintf(&b, "  and %s more\n", thousands(more))
 	}
 	r.writeWorst(&b)
-	if r.WholeSeconds {
-		b.WriteString("\nThe log has whole seconds: requests of one second are replayed at its beginning, so a\nlimit over a few seconds may be met a little sooner or later than it was in fact.\n")
+	r.writeSeconds(&b)
+	for _, cut := range r.CutShort {
+		fmt.Fprintf(&b, "\n%s: what follows is missing here.\n", cut)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// writeSeconds tells what whole seconds mean for the figures.
+func (r *Report) writeSeconds(b *strings.Builder) {
+	switch {
+	case r.Spread:
+		b.WriteString("\nThe log has whole seconds: requests of one second are set apart evenly, in the order of the\nlog, so a limit over a few seconds may be met a little sooner or later than it was in fact.\n")
+	case r.WholeSeconds:
+		b.WriteString("\nThe log has whole seconds: requests of one second are replayed at its beginning, so a\nlimit over a few seconds may be met a little sooner or later than it was in fact; --spread\nsets them apart evenly.\n")
+	}
 }
 
 func (r *Report) writeHead(b *strings.Builder) {

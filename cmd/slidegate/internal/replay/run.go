@@ -6,20 +6,23 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/accesslog"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/storage"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/timeline"
 	"github.com/slidegate/slidegate/redisstore"
 )
 
 // A run is one call of the command, checked.
 type run struct {
-	files    []string
 	limits   []slidegate.Limit // with their names
-	format   format
+	log      accesslog.Options
+	subjects func() accesslog.Subject // accesslog.ByAddress if nil
+	timeline timeline.Options
 	verdicts bool
 	json     bool
-	chunk    int // events in memory at most
 
 	redis   *storage.Redis // nil for memory
 	drawn   bool           // its prefix was
@@ -30,14 +33,15 @@ type run struct {
 }
 
 func (r *run) do(ctx context.Context) error {
-	l := newLog(r.files, r.stdin, r.format)
-	s := newSorter(r.chunk)
-	defer s.close()
+	r.log.Stdin = r.stdin
+	if r.subjects == nil {
+		r.subjects = func() accesslog.Subject { return accesslog.ByAddress }
+	}
 	r.note()
 	if r.verdicts {
-		return r.printVerdicts(ctx, l, s)
+		return r.printVerdicts(ctx)
 	}
-	return r.printReport(ctx, l, s)
+	return r.printReport(ctx)
 }
 
 // note says where the state is, if nobody could know, and what to mind.
@@ -52,7 +56,7 @@ func (r *run) note() {
 }
 
 // player returns what decides, and tells what came of it.
-func (r *run) player(ctx context.Context, k *keys, maxKeys int, tell outcome) (player, error) {
+func (r *run) player(ctx context.Context, k *timeline.Subjects, maxKeys int, tell outcome) (player, error) {
 	if r.redis == nil {
 		return newMemoryPlayer(ctx, r.limits, k, maxKeys, tell)
 	}
@@ -73,85 +77,123 @@ func end(p player, err error) error {
 	return cmp.Or(err, ended)
 }
 
-func (r *run) printReport(ctx context.Context, l *log, s *sorter) error {
-	reading := newMeter(r.stderr, "reading", totalSize(r.files), true)
-	l.progress = reading.add
-	err := l.read(s.add)
+func (r *run) printReport(ctx context.Context) error {
+	var reading meter
+	r.log.Progress = reading.add
+	l, err := accesslog.Open(r.log)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	reading.start(r.stderr, "reading", l.Size(), true)
+	tl, err := timeline.Read(ctx, l, r.subjects, r.timeline)
 	reading.done()
 	if err != nil {
 		return err
 	}
-	t := newTally(len(l.keys.names))
-	p, err := r.player(ctx, l.keys, max(1, len(l.keys.names)), t.count)
+	defer tl.Close()
+	t := newTally(tl.Subjects.Len())
+	if err := r.decide(ctx, tl, t); err != nil {
+		return err
+	}
+	if err := nothingRead(l, tl); err != nil {
+		return err
+	}
+	report := newReport(l, tl, r.limits, t)
+	if r.json {
+		err = report.printJSON(r.stdout)
+	} else {
+		err = report.print(r.stdout)
+	}
+	return cmp.Or(err, failed(l))
+}
+
+func (r *run) decide(ctx context.Context, tl *timeline.Timeline, t *tally) error {
+	p, err := r.player(ctx, &tl.Subjects, max(1, tl.Subjects.Len()), t.count)
 	if err != nil {
 		return err
 	}
-	deciding := newMeter(r.stderr, "deciding", s.events, false)
-	err = s.each(func(e *event) error {
+	var deciding meter
+	deciding.start(r.stderr, "deciding", tl.Len(), false)
+	defer deciding.done()
+	err = tl.Each(ctx, func(e *timeline.Event) error {
 		deciding.add(1)
 		return p.play(e)
 	})
 	if err == nil {
 		err = p.flush()
 	}
-	deciding.done()
-	if err = end(p, err); err != nil {
-		return err
+	return end(p, err)
+}
+
+// nothingRead is an error where there were lines and none could be read: no report tells of a log then.
+func nothingRead(l *accesslog.Log, tl *timeline.Timeline) error {
+	bad := l.Bad()
+	switch {
+	case tl.Subjects.Len() > 0 || l.Skipped() > 0:
+		return nil
+	case bad.Count > 0:
+		return fmt.Errorf("no line could be read as %s: %s", l.Format(), bad.First[0])
 	}
-	report := newReport(l, s, r.limits, t)
-	if r.json {
-		err = report.printJSON(r.stdout)
-	} else {
-		err = report.print(r.stdout)
+	return failed(l)
+}
+
+// failed is an error, in one sentence, if a file could not be read to its end.
+func failed(l *accesslog.Log) error {
+	err := l.Failed()
+	if err == nil {
+		return nil
 	}
-	if err != nil {
-		return err
-	}
-	return l.nothingRead()
+	return fmt.Errorf("%s: what was read before is all that is told", strings.ReplaceAll(err.Error(), "\n", "; "))
 }
 
 // printVerdicts prints events as they are read where they are replayed in the order of the file,
 // and says on stderr what the verdicts leave out.
-func (r *run) printVerdicts(ctx context.Context, l *log, s *sorter) error {
+func (r *run) printVerdicts(ctx context.Context) error {
 	out := bufio.NewWriterSize(r.stdout, 64<<10)
-	v := verdicts{keys: l.keys, out: out}
-	p, err := r.player(ctx, l.keys, manyKeys, v.print)
+	tl := timeline.New(r.timeline)
+	defer tl.Close()
+	v := verdicts{keys: &tl.Subjects, out: out}
+	p, err := r.player(ctx, &tl.Subjects, manyKeys, v.print)
 	if err != nil {
 		return err
 	}
 	// Who waits for a verdict gets it before more is read. An error comes again at the next event.
-	l.blocks = func() {
+	r.log.Idle = func() {
 		_ = p.flush()
 		out.Flush()
 	}
-	err = l.read(func(e *event) error {
-		if l.format != jsonl {
-			return s.add(e)
-		}
-		p.timeMayRunBack()
-		return p.play(e)
-	})
-	if err == nil {
-		err = s.each(p.play)
-	}
-	if err == nil {
-		err = p.flush()
-	}
-	if flush := out.Flush(); err == nil {
-		err = flush
-	}
-	ended := end(p, err)
+	l, err := accesslog.Open(r.log)
 	if err != nil {
-		return ended
+		return end(p, err)
 	}
-	if l.guessed {
-		fmt.Fprintf(r.stderr, "slidegate: read as %s, told from the first lines\n", l.format)
+	defer l.Close()
+	err = r.playAll(ctx, l, tl, p)
+	err = end(p, cmp.Or(err, out.Flush()))
+	if err != nil {
+		return err
 	}
-	if l.bad.count > 0 {
-		fmt.Fprintf(r.stderr, "slidegate: %s\n", l.bad.sentence())
+	if l.Guessed() {
+		fmt.Fprintf(r.stderr, "slidegate: read as %s, told from the first lines\n", l.Format())
 	}
-	if ended != nil {
-		return ended
+	if bad := l.Bad(); bad.Count > 0 {
+		fmt.Fprintf(r.stderr, "slidegate: %s\n", bad.Sentence())
 	}
-	return l.nothingRead()
+	return cmp.Or(nothingRead(l, tl), failed(l))
+}
+
+// playAll plays events as they come, and what an access log has in the order of time.
+func (r *run) playAll(ctx context.Context, l *accesslog.Log, tl *timeline.Timeline, p player) error {
+	take := tl.Add
+	if l.HasEvents() {
+		p.timeMayRunBack()
+		take = func(e *accesslog.Entry) error { return p.play(tl.Event(e)) }
+	}
+	if err := l.Read(ctx, r.subjects, take); err != nil {
+		return err
+	}
+	if err := tl.Each(ctx, p.play); err != nil {
+		return err
+	}
+	return p.flush()
 }

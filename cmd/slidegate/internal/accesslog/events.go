@@ -1,4 +1,4 @@
-package replay
+package accesslog
 
 import (
 	"bytes"
@@ -12,22 +12,29 @@ import (
 )
 
 var (
-	errNoObject = errors.New(`the line is not a JSON object such as {"t":1757750400000,"op":"take","key":"a","cost":1}`)
-	errTime     = errors.New("t is neither whole milliseconds since 1970 nor an RFC 3339 time, of the years 0 to 9999")
-	errOp       = errors.New("op is none of take, peek, reset")
-	errKey      = errors.New("key is not a string of Unicode characters")
-	errCost     = errors.New("cost is not a whole number of at most 18 digits")
-	errNoT      = errors.New("t is missing")
-	errNoKey    = errors.New("key is missing")
+	errNoObject  = errors.New(`the line is not a JSON object such as {"t":1757750400000,"op":"take","key":"a","cost":1}`)
+	errEventTime = errors.New("t is neither whole milliseconds since 1970 nor an RFC 3339 time, of the years 0 to 9999")
+	errOp        = errors.New("op is none of take, peek, reset")
+	errKey       = errors.New("key is not a string of Unicode characters")
+	errCost      = errors.New("cost is not a whole number of at most 18 digits")
+	errNoT       = errors.New("t is missing")
+	errEmptyKey  = errors.New("the key is empty: it would be one bucket for everybody")
+	errNoKey     = errors.New("key is missing")
 )
 
-// An eventLog reads one event a line, as a JSON object with the members t, op, key and cost. Other
-// members are passed over. It is strict in what it reads: a member of the wrong type, or given
+// Events are one a line, each a JSON object with the members t, op, key and cost. Other
+// members are passed over. The reader is strict: a member of the wrong type, or given
 // twice, makes the line unreadable, since a guess would be an event that nobody wrote.
-type eventLog struct{ keys *keys }
+type events struct{}
 
-func (p *eventLog) parse(line []byte, e *event) error {
-	*e = event{cost: 1}
+func (events) String() string { return "jsonl" }
+
+// NewParser implements [Format].
+func (events) NewParser() Parser { return events{} }
+
+// Parse implements [Parser].
+func (events) Parse(line []byte, e *Record) error {
+	e.reset()
 	var m members
 	s := scanner{rest: line}
 	if err := m.read(&s); err != nil {
@@ -40,16 +47,16 @@ func (p *eventLog) parse(line []byte, e *event) error {
 		return errNoKey
 	}
 	var ok bool
-	if e.t, ok = timeOf(m.t); !ok {
-		return errTime
+	if e.Time, ok = timeOf(m.t); !ok {
+		return errEventTime
 	}
 	if m.op != nil {
-		if e.op, ok = opOf(m.op); !ok {
+		if e.Op, ok = opOf(m.op); !ok {
 			return errOp
 		}
 	}
 	if m.cost != nil {
-		if e.cost, ok = whole(m.cost); !ok {
+		if e.Cost, ok = whole(m.cost); !ok {
 			return errCost
 		}
 	}
@@ -60,7 +67,7 @@ func (p *eventLog) parse(line []byte, e *event) error {
 	if len(key) == 0 {
 		return errEmptyKey
 	}
-	e.key = p.keys.intern(key)
+	e.Key = key
 	return nil
 }
 
@@ -209,24 +216,21 @@ func text(value []byte) ([]byte, bool) {
 	return b, bytes.ContainsRune(b, utf8.RuneError) == bytes.ContainsRune(plain, utf8.RuneError)
 }
 
-func opOf(value []byte) (op, bool) {
+func opOf(value []byte) (Op, bool) {
 	name, ok := text(value)
 	if !ok {
 		return 0, false
 	}
 	switch string(name) {
 	case "take":
-		return take, true
+		return Take, true
 	case "peek":
-		return peek, true
+		return Peek, true
 	case "reset":
-		return reset, true
+		return Reset, true
 	}
 	return 0, false
 }
-
-// The times that an RFC 3339 time can name, in milliseconds.
-const firstTime, lastTime = -62_167_219_200_000, 253_402_300_799_999
 
 func timeOf(value []byte) (t int64, ok bool) {
 	if value[0] != '"' {

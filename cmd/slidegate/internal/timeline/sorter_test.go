@@ -1,12 +1,15 @@
-package replay
+package timeline
 
 import (
+	"cmp"
 	"errors"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/accesslog"
 )
 
 // TestSorterSortsStably: the order is that of a stable sort by time, whatever the size of a chunk
@@ -33,24 +36,25 @@ func checkSorter(t *testing.T, name string, n, size int, timeAt func(int) int64,
 	t.Helper()
 	s := newSorter(size)
 	defer s.close()
-	var want []event
+	costs := []int64{1, 1, rnd.Int64() - rnd.Int64(), 0}
+	var want []Event
 	outOfOrder, latest := int64(0), int64(0)
 	for i := range n {
-		e := event{t: timeAt(i), cost: rnd.Int64() - rnd.Int64(), key: uint32(i), op: op(i % 3)}
-		if i > 0 && e.t < latest {
+		e := Event{Time: timeAt(i), Cost: costs[i%len(costs)], Subject: uint32(i), Op: accesslog.Op(i % 3)}
+		if i > 0 && e.Time < latest {
 			outOfOrder++
 		}
-		if i == 0 || e.t > latest {
-			latest = e.t
+		if i == 0 || e.Time > latest {
+			latest = e.Time
 		}
 		want = append(want, e)
 		if err := s.add(&e); err != nil {
 			t.Fatal(err)
 		}
 	}
-	slices.SortStableFunc(want, func(a, b event) int { return int(a.t - b.t) })
+	slices.SortStableFunc(want, func(a, b Event) int { return cmp.Compare(a.Time, b.Time) })
 	i := 0
-	err := s.each(func(e *event) error {
+	err := s.each(t.Context(), func(e *Event) error {
 		got := *e
 		got.pos = 0
 		if i >= n || got != want[i] {
@@ -69,11 +73,11 @@ func TestSortedLogIsOneRun(t *testing.T) {
 	s := newSorter(10)
 	defer s.close()
 	for i := range 1000 {
-		if err := s.add(&event{t: int64(i / 25)}); err != nil {
+		if err := s.add(&Event{Time: int64(i / 25)}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if len(s.runs) != 1 || s.runs[0].events != 990 {
+	if len(s.runs) != 1 {
 		t.Errorf("%+v", s.runs)
 	}
 }
@@ -85,7 +89,7 @@ func TestTemporaryFile(t *testing.T) {
 	t.Setenv("TMPDIR", dir)
 	fill := func(s *sorter, n int) (err error) {
 		for range n {
-			err = errors.Join(err, s.add(&event{}))
+			err = errors.Join(err, s.add(&Event{}))
 		}
 		return err
 	}
@@ -102,7 +106,7 @@ func TestTemporaryFile(t *testing.T) {
 	}
 	t.Setenv("TMPDIR", filepath.Join(dir, "none"))
 	s = newSorter(1)
-	if err := fill(s, 2); !errors.Is(err, os.ErrNotExist) {
+	if err := fill(s, 3); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("%v", err)
 	}
 }
@@ -111,12 +115,12 @@ func TestTemporaryFile(t *testing.T) {
 func TestTemporaryFileThatFails(t *testing.T) {
 	s := newSorter(2)
 	for i := range 5 {
-		if err := s.add(&event{t: int64(i)}); err != nil {
+		if err := s.add(&Event{Time: int64(i)}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	s.close() // the file is gone
-	if err := s.each(func(*event) error { return nil }); !errors.Is(err, os.ErrClosed) {
+	if err := s.each(t.Context(), func(*Event) error { return nil }); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("%v", err)
 	}
 }
