@@ -10,17 +10,14 @@ package replay
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/slidegate/slidegate"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/accesslog"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/config"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/source"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/storage"
-	"github.com/slidegate/slidegate/cmd/slidegate/internal/timeline"
 	"github.com/slidegate/slidegate/memstore"
 )
 
@@ -55,10 +52,7 @@ type options struct {
 	limits   []string
 	storage  storage.Flags
 	cleanUp  bool
-	format   string
-	key      string
-	strict   bool
-	spread   bool
+	source   source.Flags
 	verdicts bool
 	json     bool
 }
@@ -83,18 +77,11 @@ func Command() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringArrayVar(&o.limits, "limit", nil, config.LimitsUsage)
-	f.StringVar(&o.format, "format", "auto", accesslog.FormatUsage)
-	f.BoolVar(&o.strict, "strict", false, "fail at a line that cannot be read, instead of counting it")
-	f.BoolVar(&o.spread, "spread", false, "set the requests of one second apart evenly, where the log has whole seconds alone")
-	f.StringVar(&o.key, "key", "ip", "what tells clients of an access log apart: ip, the first field")
 	f.BoolVar(&o.verdicts, "verdicts", false, "print a JSON object for each event instead of a report; jsonl is then replayed in the order of the file")
 	f.BoolVar(&o.json, "json", false, "print the report as a JSON object")
 	f.BoolVar(&o.cleanUp, "store-cleanup", false, "remove the keys that were written to Redis at the end")
+	o.source.Add(cmd)
 	o.storage.Add(cmd, storage.Defaults{Store: "memory", Timeout: storeTimeout})
-	for flag, values := range map[string][]string{"format": accesslog.FormatNames, "key": {"ip"}} {
-		// The error is of a flag that does not exist.
-		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
-	}
 	return cmd
 }
 
@@ -104,37 +91,23 @@ func (o *options) run(files []string) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	format, err := accesslog.ParseFormat(o.format, nil)
-	if err != nil {
-		return nil, config.Usagef("--format %w", err)
-	}
-	switch {
-	case strings.TrimSpace(o.key) != "ip":
-		return nil, config.Usagef("--key %q: allowed is ip, since an access log tells clients apart by their address alone", o.key)
-	case o.verdicts && o.json:
+	if o.verdicts && o.json {
 		return nil, config.Usagef("--verdicts and --json: one of them, since verdicts take the place of the report")
-	case len(slices.DeleteFunc(slices.Clone(files), func(name string) bool { return name != "-" })) > 1:
-		return nil, config.Usagef("replay: - stands for standard input and may be given once")
-	case len(files) == 0:
-		return nil, config.Usagef("replay: no file: name at least one, or - for standard input")
 	}
 	// The names and the number of limits are checked, and names filled in, by making a limiter of them.
 	limiter, err := slidegate.New(memstore.New(), limits...)
 	if err != nil {
 		return nil, config.Usagef("--limit: %w", err)
 	}
+	log, err := o.source.Parse("replay", files, nil)
+	if err != nil {
+		return nil, err
+	}
 	redis, err := o.storage.Redis()
 	if err != nil {
 		return nil, err
 	}
-	if files, err = accesslog.Names(files); err != nil {
-		return nil, err
-	}
-	r := &run{
-		log:      accesslog.Options{Files: files, Format: format, Strict: o.strict},
-		timeline: timeline.Options{Spread: o.spread},
-		limits:   limiter.Limits(), verdicts: o.verdicts, json: o.json, redis: redis, cleanUp: o.cleanUp,
-	}
+	r := &run{source: log, limits: limiter.Limits(), verdicts: o.verdicts, json: o.json, redis: redis, cleanUp: o.cleanUp}
 	if redis != nil && redis.Prefix == "" {
 		redis.Prefix, r.drawn = fmt.Sprintf("slidegate-replay-%08x", rand.Uint32()), true
 	}

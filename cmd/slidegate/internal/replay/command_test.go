@@ -396,7 +396,7 @@ func TestBadCalls(t *testing.T) {
 		{limited("--store", "redis://127.0.0.1:1", "--store-timeout", "61s", event), "--store-timeout 1m1s: allowed is 1ms to 1m", true},
 		{limited("--store", "redis://127.0.0.1:1", "--store-prefix", "a{b", event), `--store-prefix "a{b": allowed is text that is not blank`, true},
 		{limited("--format", "xml", event), `--format "xml": allowed is auto, jsonl, common, combined`, true},
-		{limited("--key", "header:X-Key", event), `--key "header:X-Key": allowed is ip`, true},
+		{limited("--key", "colour", event), `--key "colour": part "colour" is unknown: allowed is ip, header:NAME`, true},
 		{limited("--verdicts", "--json", event), "--verdicts and --json: one of them", true},
 		{limited("-", "-"), "- stands for standard input and may be given once", true},
 		{limited(event, filepath.Join(dir, "none")), "there is no file " + dir, false},

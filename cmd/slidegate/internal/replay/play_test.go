@@ -13,6 +13,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/accesslog"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/source"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/timeline"
 )
 
@@ -129,23 +130,32 @@ func (g *gauged) Read(b []byte) (int, error) {
 	return g.Reader.Read(b)
 }
 
+// common is standard input in the Common Log Format.
+func common(t *testing.T, chunk int) *source.Source {
+	t.Helper()
+	return &source.Source{
+		Log:      accesslog.Options{Files: []string{"-"}, Format: format(t, "common")},
+		Timeline: timeline.Options{Chunk: chunk}, Subjects: func() accesslog.Subject { return accesslog.ByAddress },
+	}
+}
+
 // TestSortedLogIsNotHeld: what is in memory does not grow with the length of a log in order. Held whole,
 // five million events are 160 MB.
 func TestSortedLogIsNotHeld(t *testing.T) {
 	const lines, most = 5_000_000, 64 << 20
 	var before, during heapGauge
 	before.look()
-	source := &sortedLog{lines: lines}
+	text := &sortedLog{lines: lines}
 	r := &run{
-		log: accesslog.Options{Files: []string{"-"}, Format: format(t, "common")}, verdicts: true,
+		source: common(t, 0), verdicts: true,
 		limits: []slidegate.Limit{slidegate.PerSecond(1)},
-		stdin:  &gauged{Reader: source, gauge: &during}, stdout: &during, stderr: io.Discard,
+		stdin:  &gauged{Reader: text, gauge: &during}, stdout: &during, stderr: io.Discard,
 	}
 	if err := r.do(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	if source.written != lines || during.written < lines*100 {
-		t.Fatalf("%d lines, %d bytes of verdicts", source.written, during.written)
+	if text.written != lines || during.written < lines*100 {
+		t.Fatalf("%d lines, %d bytes of verdicts", text.written, during.written)
 	}
 	if grown := during.most - before.most; grown > most || during.most < before.most {
 		t.Errorf("%d MB more in memory, want at most %d", grown>>20, most>>20)
@@ -210,7 +220,7 @@ func TestShuffledLogIsReplayedInOrder(t *testing.T) {
 	play := func(lines []string, chunk int) string {
 		var out strings.Builder
 		r := &run{
-			log: accesslog.Options{Files: []string{"-"}, Format: format(t, "common")}, verdicts: true, timeline: timeline.Options{Chunk: chunk},
+			source: common(t, chunk), verdicts: true,
 			limits: []slidegate.Limit{slidegate.PerMinute(2), slidegate.PerHour(9).Counter()},
 			stdin:  strings.NewReader(strings.Join(lines, "")), stdout: &out, stderr: io.Discard,
 		}

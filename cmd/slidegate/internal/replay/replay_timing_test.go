@@ -13,6 +13,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/accesslog"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/source"
 )
 
 // combinedLog returns lines of the Combined Log Format, in order and about as long as those of a
@@ -50,7 +51,8 @@ func BenchmarkReplay(b *testing.B) {
 		{"verdicts", true, []slidegate.Limit{slidegate.PerMinute(60)}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			r := &run{log: accesslog.Options{Files: []string{file}}, limits: c.limits, verdicts: c.verdicts, stdout: io.Discard, stderr: io.Discard}
+			log := &source.Source{Log: accesslog.Options{Files: []string{file}}, Subjects: func() accesslog.Subject { return accesslog.ByAddress }}
+			r := &run{source: log, limits: c.limits, verdicts: c.verdicts, stdout: io.Discard, stderr: io.Discard}
 			b.SetBytes(int64(len(text)))
 			for b.Loop() {
 				if err := r.do(context.Background()); err != nil {

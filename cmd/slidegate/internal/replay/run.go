@@ -6,10 +6,10 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/accesslog"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/source"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/storage"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/timeline"
 	"github.com/slidegate/slidegate/redisstore"
@@ -18,9 +18,7 @@ import (
 // A run is one call of the command, checked.
 type run struct {
 	limits   []slidegate.Limit // with their names
-	log      accesslog.Options
-	subjects func() accesslog.Subject // accesslog.ByAddress if nil
-	timeline timeline.Options
+	source   *source.Source
 	verdicts bool
 	json     bool
 
@@ -33,10 +31,7 @@ type run struct {
 }
 
 func (r *run) do(ctx context.Context) error {
-	r.log.Stdin = r.stdin
-	if r.subjects == nil {
-		r.subjects = func() accesslog.Subject { return accesslog.ByAddress }
-	}
+	r.source.Log.Stdin = r.stdin
 	r.note()
 	if r.verdicts {
 		return r.printVerdicts(ctx)
@@ -78,25 +73,17 @@ func end(p player, err error) error {
 }
 
 func (r *run) printReport(ctx context.Context) error {
-	var reading meter
-	r.log.Progress = reading.add
-	l, err := accesslog.Open(r.log)
+	l, tl, err := r.source.Read(ctx, r.stderr)
 	if err != nil {
 		return err
 	}
 	defer l.Close()
-	reading.start(r.stderr, "reading", l.Size(), true)
-	tl, err := timeline.Read(ctx, l, r.subjects, r.timeline)
-	reading.done()
-	if err != nil {
-		return err
-	}
 	defer tl.Close()
 	t := newTally(tl.Subjects.Len())
 	if err := r.decide(ctx, tl, t); err != nil {
 		return err
 	}
-	if err := nothingRead(l, tl); err != nil {
+	if err := source.NothingRead(l, tl); err != nil {
 		return err
 	}
 	report := newReport(l, tl, r.limits, t)
@@ -105,7 +92,7 @@ func (r *run) printReport(ctx context.Context) error {
 	} else {
 		err = report.print(r.stdout)
 	}
-	return cmp.Or(err, failed(l))
+	return cmp.Or(err, source.CutShort(l))
 }
 
 func (r *run) decide(ctx context.Context, tl *timeline.Timeline, t *tally) error {
@@ -113,45 +100,18 @@ func (r *run) decide(ctx context.Context, tl *timeline.Timeline, t *tally) error
 	if err != nil {
 		return err
 	}
-	var deciding meter
-	deciding.start(r.stderr, "deciding", tl.Len(), false)
-	defer deciding.done()
-	err = tl.Each(ctx, func(e *timeline.Event) error {
-		deciding.add(1)
-		return p.play(e)
-	})
+	err = source.Each(ctx, r.stderr, "deciding", tl, p.play)
 	if err == nil {
 		err = p.flush()
 	}
 	return end(p, err)
 }
 
-// nothingRead is an error where there were lines and none could be read: no report tells of a log then.
-func nothingRead(l *accesslog.Log, tl *timeline.Timeline) error {
-	bad := l.Bad()
-	switch {
-	case tl.Subjects.Len() > 0 || l.Skipped() > 0:
-		return nil
-	case bad.Count > 0:
-		return fmt.Errorf("no line could be read as %s: %s", l.Format(), bad.First[0])
-	}
-	return failed(l)
-}
-
-// failed is an error, in one sentence, if a file could not be read to its end.
-func failed(l *accesslog.Log) error {
-	err := l.Failed()
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s: what was read before is all that is told", strings.ReplaceAll(err.Error(), "\n", "; "))
-}
-
 // printVerdicts prints events as they are read where they are replayed in the order of the file,
 // and says on stderr what the verdicts leave out.
 func (r *run) printVerdicts(ctx context.Context) error {
 	out := bufio.NewWriterSize(r.stdout, 64<<10)
-	tl := timeline.New(r.timeline)
+	tl := timeline.New(r.source.Timeline)
 	defer tl.Close()
 	v := verdicts{keys: &tl.Subjects, out: out}
 	p, err := r.player(ctx, &tl.Subjects, manyKeys, v.print)
@@ -159,11 +119,11 @@ func (r *run) printVerdicts(ctx context.Context) error {
 		return err
 	}
 	// Who waits for a verdict gets it before more is read. An error comes again at the next event.
-	r.log.Idle = func() {
+	r.source.Log.Idle = func() {
 		_ = p.flush()
 		out.Flush()
 	}
-	l, err := accesslog.Open(r.log)
+	l, err := accesslog.Open(r.source.Log)
 	if err != nil {
 		return end(p, err)
 	}
@@ -179,7 +139,7 @@ func (r *run) printVerdicts(ctx context.Context) error {
 	if bad := l.Bad(); bad.Count > 0 {
 		fmt.Fprintf(r.stderr, "slidegate: %s\n", bad.Sentence())
 	}
-	return cmp.Or(nothingRead(l, tl), failed(l))
+	return cmp.Or(source.NothingRead(l, tl), source.CutShort(l))
 }
 
 // playAll plays events as they come, and what an access log has in the order of time.
@@ -189,7 +149,7 @@ func (r *run) playAll(ctx context.Context, l *accesslog.Log, tl *timeline.Timeli
 		p.timeMayRunBack()
 		take = func(e *accesslog.Entry) error { return p.play(tl.Event(e)) }
 	}
-	if err := l.Read(ctx, r.subjects, take); err != nil {
+	if err := l.Read(ctx, r.source.Subjects, take); err != nil {
 		return err
 	}
 	if err := tl.Each(ctx, p.play); err != nil {

@@ -1,4 +1,4 @@
-package replay
+package source
 
 import (
 	"io"
@@ -10,9 +10,9 @@ import (
 	"golang.org/x/term"
 )
 
-// A meter shows progress on a terminal, with the rate and the time that is left, and does nothing where there
+// A Meter shows progress on a terminal, with the rate and the time that is left, and does nothing where there
 // is none. It is safe for concurrent use once it was started, and counts what comes before.
-type meter struct {
+type Meter struct {
 	bar     atomic.Pointer[progressbar.ProgressBar]
 	pending atomic.Int64 // not yet shown
 }
@@ -20,7 +20,8 @@ type meter struct {
 // meterStep is how much goes by between two looks at the bar, which reads the clock each time.
 const meterStep = 1 << 14
 
-func (m *meter) start(w io.Writer, what string, total int64, bytes bool) {
+// Start shows the bar of so much, in bytes or in requests; -1 where nobody knows how much it is.
+func (m *Meter) Start(w io.Writer, what string, total int64, bytes bool) {
 	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return
@@ -46,7 +47,8 @@ func newBar(w io.Writer, what string, total int64, bytes bool) *progressbar.Prog
 	return progressbar.NewOptions64(total, options...)
 }
 
-func (m *meter) add(n int) {
+// Add counts so much as done.
+func (m *Meter) Add(n int) {
 	if m.pending.Add(int64(n)) < meterStep {
 		return
 	}
@@ -56,8 +58,8 @@ func (m *meter) add(n int) {
 	}
 }
 
-// done takes the bar from the screen.
-func (m *meter) done() {
+// Done takes the bar from the screen.
+func (m *Meter) Done() {
 	if bar := m.bar.Swap(nil); bar != nil {
 		_ = bar.Clear()
 	}
