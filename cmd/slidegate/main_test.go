@@ -371,7 +371,13 @@ func TestBadUsage(t *testing.T) {
 		{`--log-format "xml": allowed is text or json`, serve("--log-format", "xml")},
 		{"replay: no file", []string{"replay", "--limit", "1/1s"}},
 		{`--format "xml": allowed is auto, jsonl`, []string{"replay", "--limit", "1/1s", "--format", "xml", "-"}},
-		{`--key "path": allowed is ip`, []string{"replay", "--limit", "1/1s", "--key", "path", "-"}},
+		{`--key "colour": part "colour" is unknown`, []string{"replay", "--limit", "1/1s", "--key", "colour", "-"}},
+		{"sweep: no file", []string{"sweep"}},
+		{`--windows "soon": allowed is a duration`, []string{"sweep", "--windows", "soon", "-"}},
+		{`--quotas "0": allowed are whole numbers from 1`, []string{"sweep", "--quotas", "0", "-"}},
+		{`--max-clients-refused "2": allowed is a share`, []string{"sweep", "--max-clients-refused", "2", "-"}},
+		{`--algorithm "gcra": allowed is log or counter`, []string{"sweep", "--algorithm", "gcra", "-"}},
+		{"--catch: open no such file", []string{"sweep", "--catch", "no such file", "-"}},
 		{"--verdicts and --json: one of them", []string{"replay", "--limit", "1/1s", "--verdicts", "--json", "-"}},
 	} {
 		out, errs, status := cli(t, nil, c.args...)
@@ -702,7 +708,9 @@ var flagRow = regexp.MustCompile("(?m)^\\| `(--[a-z0-9-]+)[^|]*\\|([^|]*)\\|.*\\
 var flagHelp = regexp.MustCompile(`(?m)^ +(--[a-z0-9-]+) (?:.*\(default "?\[?([^"\]) ]+)\]?"?\)$)?`)
 
 // sections are where the page has the flags of a command.
-var sections = map[string]string{"serve": "serve", "replay": "replay", "peek": "peek, take, reset", "take": "peek, take, reset", "worst": "worst"}
+var sections = map[string]string{
+	"serve": "serve", "replay": "replay", "sweep": "sweep", "worst": "worst", "peek": "peek, take, reset", "take": "peek, take, reset",
+}
 
 // flagRows returns the flags that the page has of a command.
 func flagRows(t *testing.T, command string) [][]string {
@@ -749,9 +757,9 @@ func TestCommandPageExamplesAreTaken(t *testing.T) {
 	if err := os.WriteFile(secret, []byte("secret-of-more-than-16\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	files := strings.NewReplacer("/run/secrets/redis", secret, "/run/secrets/api", secret, "/etc/slidegate/rls", ruleDir(t, "edge.yaml", perUser("1")))
+	files := strings.NewReplacer("/run/secrets/redis", secret, "/run/secrets/api", secret, "scrapers.txt", "internal/replay/testdata/scrapers.txt", "/etc/slidegate/rls", ruleDir(t, "edge.yaml", perUser("1")))
 	nowhere := []string{"k", "--store", "redis://127.0.0.1:1"}
-	for command, end := range map[string][]string{"serve": {"--listen", taken.Addr().String()}, "replay": {"no such file"}, "peek": nowhere, "take": nowhere} {
+	for command, end := range map[string][]string{"serve": {"--listen", taken.Addr().String()}, "replay": {"no such file"}, "sweep": {"no such file"}, "peek": nowhere, "take": nowhere} {
 		want := 1
 		if end[0] == "k" {
 			want = 3
@@ -759,6 +767,9 @@ func TestCommandPageExamplesAreTaken(t *testing.T) {
 		for _, row := range flagRows(t, command) {
 			example := strings.Fields(files.Replace(row[3]))
 			args := slices.Concat([]string{command, "--limit", "extra=10/1s"}, example, end)
+			if command == "sweep" { // has no limit
+				args = slices.Concat([]string{command}, example, end)
+			}
 			if row[1] == "--config" {
 				args = slices.Concat([]string{command, "--config", writeRules(t, "rules: [{name: all, limits: 10/1s}]")}, end)
 			}

@@ -18,6 +18,7 @@ import (
 	rlsrules "github.com/slidegate/slidegate/cmd/slidegate/internal/rls/rules"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/rules"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/serve"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/sweep"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/worst"
 )
 
@@ -79,6 +80,7 @@ request charged or none, and with a time to retry that is true to the millisecon
   serve    stands in front of a service, or answers itself, and refuses what is too much
   check    says what is wrong with a file of rules, and diff what a change of it means
   replay   runs a log through the same limits: who would have been refused, and when
+  sweep    tries many limits on a log at once, and advises one
   worst    searches for what gets the most through one window of a limit
   peek     shows how a key stands in Redis; take and reset change it
   demo     shows ten requests against a limit of three
@@ -118,7 +120,8 @@ func command(started *bool) *cobra.Command {
 	}
 	root.SetVersionTemplate("slidegate {{.Version}}\n")
 	root.SetFlagErrorFunc(config.FlagError)
-	for _, sub := range append(ask.Commands(), serve.Command(version()), replay.Command(), worst.Command(), demo(), check(), diff()) {
+	commands := append(ask.Commands(), serve.Command(version()), replay.Command(), sweep.Command(), worst.Command(), demo(), check(), diff())
+	for _, sub := range commands {
 		config.Describe(sub)
 		root.AddCommand(sub)
 	}
