@@ -2,6 +2,8 @@ package redisfaults_test
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -96,6 +98,23 @@ func moving(t *testing.T, cluster *redistest.RedisCluster, connect tryConnect) e
 	defer move.End()
 	_, err = l.Take(background, key)
 	return err
+}
+
+// TestThePageHasTheSmallestRules: docs/redis.md tells of these rules, and of no others.
+func TestThePageHasTheSmallestRules(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "redis.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := strings.Join(strings.Fields(string(text)), " ")
+	for _, rules := range []string{
+		"ACL SETUSER limits reset on >secret ~slidegate:* " + strings.Join(plus(commands), " ") + " ```",
+		"which takes `" + strings.Join(plus(clusterCommands), " ") + "` as well",
+	} {
+		if !strings.Contains(page, rules) {
+			t.Errorf("docs/redis.md does not have %s", rules)
+		}
+	}
 }
 
 func mentions(err error, any ...string) bool {

@@ -88,9 +88,10 @@ func (m *metrics) ignored(headers func() uint64) {
 	m.registry.MustRegister(counter("slidegate_ignored_forwarded_headers_total", "Requests from a private address with a forwarding header that is not believed.", headers))
 }
 
-func memoryMetrics(store *memstore.Store) []prometheus.Collector {
+func memoryMetrics(store *memstore.Store, maxKeys int) []prometheus.Collector {
 	return []prometheus.Collector{
 		gauge("slidegate_tracked_keys", "Keys held in memory.", store.Len),
+		gauge("slidegate_max_keys", "The most keys that memory may hold.", func() int { return maxKeys }),
 		counter("slidegate_evictions_total", "Keys forgotten while they still counted, since the store was full.", func() uint64 { return store.Stats().Evicted }),
 	}
 }

@@ -52,7 +52,7 @@ func (s *server) inMemory() *backend {
 	return &backend{
 		Store:      store,
 		about:      fmt.Sprintf("memory of this process: a restart begins with full quotas; beyond %d keys %s", s.maxKeys, full),
-		collectors: memoryMetrics(store),
+		collectors: memoryMetrics(store, s.maxKeys),
 		close:      func() { _ = store.Close() },
 	}
 }
