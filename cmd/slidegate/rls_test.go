@@ -214,9 +214,7 @@ func configMap(t *testing.T, dir, version, text string) {
 func (r *running) loads(what, success, failure string) {
 	r.t.Helper()
 	eventually(r.t, what, func() bool {
-		_, text := fetch(r.t, http.DefaultClient, "GET", r.admin+"/metrics")
-		return strings.Contains(text, `slidegate_rls_config_loads_total{result="success"} `+success+"\n") &&
-			(failure == "0" || strings.Contains(text, `slidegate_rls_config_loads_total{result="error"} `+failure+"\n"))
+		return r.metric(`slidegate_rls_config_loads_total{result="success"}`) == success && r.metric(`slidegate_rls_config_loads_total{result="error"}`) == failure
 	})
 }
 
@@ -232,6 +230,9 @@ func TestRulesAreFollowed(t *testing.T) {
 	verdicts(t, conn, "OK OVER_LIMIT", "user=ada")
 	write(t, filepath.Join(dir, "more.yaml"), "domain: more\ndescriptors:\n  - kee: x\n")
 	r.loads("a bad file", "2", "1")
+	if got := r.metric("slidegate_rls_config_last_load_successful"); got != "0" {
+		t.Errorf("by a bad file, the last load was successful: %s", got)
+	}
 	verdicts(t, conn, "OK", "user=eve")
 	verdicts(t, conn, "OVER_LIMIT", "user=ada")
 	eventually(t, "the log says what is wrong and where", func() bool {
@@ -239,6 +240,9 @@ func TestRulesAreFollowed(t *testing.T) {
 	})
 	write(t, filepath.Join(dir, "more.yaml"), "domain: more\n")
 	r.loads("the file is right", "3", "1")
+	if got := r.metric("slidegate_rls_config_last_load_successful"); got != "1" {
+		t.Errorf("by a good file, the last load was successful: %s", got)
+	}
 	configMap(t, dir, "..3", perUser("3"))
 	r.loads("another", "4", "1")
 	verdicts(t, conn, "OK OVER_LIMIT", "user=ada")

@@ -103,12 +103,12 @@ func TestRulesChangeUnderWay(t *testing.T) {
 	since := r.metric("slidegate_config_last_reload_success_timestamp_seconds")
 	rewrite(t, path, "rules:", "- name: all", "  limit: 5/1h")
 	eventually(t, "a wrong file is told of", reloads("failure", "1"))
-	if got := r.at(1, "/"); got != "[429]" || r.metric("slidegate_config_last_reload_success_timestamp_seconds") != since {
+	if got := r.at(1, "/"); got != "[429]" || r.metric("slidegate_config_last_reload_success_timestamp_seconds") != since || r.metric("slidegate_config_last_reload_successful") != "0" {
 		t.Errorf("by a wrong file: %s", got)
 	}
 	rewrite(t, path, "listen: 127.0.0.1:1", "rules: [{name: all, limits: 3/1h}]")
 	eventually(t, "a good file is taken", reloads("success", "1"))
-	if got := r.at(3, "/"); got != "[200 200 429]" {
+	if got := r.at(3, "/"); got != "[200 200 429]" || r.metric("slidegate_config_last_reload_successful") != "1" {
 		t.Errorf("by the next: %s", got)
 	}
 	rewrite(t, path, "rules: [{name: all, limits: 4/1h}]")

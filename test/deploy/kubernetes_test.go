@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/yaml"
 
 	"github.com/slidegate/slidegate/test/redistest"
 )
@@ -99,11 +100,8 @@ func (m manifests) container() corev1.Container { return m.pod().Containers[0] }
 func (m manifests) settings(t *testing.T) settings {
 	t.Helper()
 	all := settings{}
-	for _, from := range m.container().EnvFrom {
-		if from.ConfigMapRef == nil || from.ConfigMapRef.Name != m.config.Name {
-			t.Errorf("variables from %+v", from)
-		}
-		maps.Copy(all, m.config.Data)
+	if len(m.container().EnvFrom) > 0 {
+		t.Errorf("variables from %+v", m.container().EnvFrom)
 	}
 	for _, v := range m.container().Env {
 		if v.ValueFrom == nil {
@@ -111,6 +109,26 @@ func (m manifests) settings(t *testing.T) settings {
 		}
 	}
 	return all
+}
+
+// args are those of the container, where a directory of this machine is mounted.
+func (m manifests) args(at *volume) (args []string) {
+	for _, arg := range m.container().Args {
+		args = append(args, strings.Replace(arg, m.container().VolumeMounts[0].MountPath, at.path, 1))
+	}
+	return args
+}
+
+// volume is what the pod mounts.
+func (m manifests) volume(t *testing.T) *volume { return newVolume(t, m.config.Data) }
+
+// file is what the pod is told, by name.
+func (m manifests) file(t *testing.T) (fields map[string]any) {
+	t.Helper()
+	if err := yaml.UnmarshalStrict([]byte(m.config.Data["rules.yaml"]), &fields); err != nil {
+		t.Fatal(err)
+	}
+	return fields
 }
 
 // port returns the number of a port of the container.
@@ -138,10 +156,10 @@ func TestThePodServes(t *testing.T) {
 	server := redistest.Standalone(t)
 	r := serve(t, said.with(local(settings{
 		"SLIDEGATE_STORE": "redis://" + server.Addr + "/0", "SLIDEGATE_UPSTREAM": web(t), "SLIDEGATE_STORE_TIMEOUT": "2s",
-	})), m.container().Args...)
+	})), m.args(m.volume(t))...)
 	r.want(200)
-	if len(server.Keys()) != 2 || strings.Contains(r.text(), "no flag") {
-		t.Errorf("stored is %q, and it says\n%s", server.Keys(), r.text())
+	if keys := strings.Join(server.Keys(), " "); !strings.Contains(keys, ":rest:burst:1s") || !strings.Contains(keys, ":rest:sustained:1h") || strings.Contains(r.text(), "no flag") {
+		t.Errorf("stored is %s, and it says\n%s", keys, r.text())
 	}
 	for _, probe := range []*corev1.Probe{m.container().LivenessProbe, m.container().ReadinessProbe} {
 		if probe.HTTPGet.Port != intstr.FromString("admin") {
@@ -166,7 +184,7 @@ func TestThePodIsLivingWhileRedisIsAway(t *testing.T) {
 	for policy, ready := range map[string]int{"open": 200, "closed": 503} {
 		r := serve(t, m.settings(t).with(local(settings{
 			"SLIDEGATE_STORE": "redis://" + redistest.NewServer(t).Addr + "/0", "SLIDEGATE_UPSTREAM": "", "SLIDEGATE_ON_STORE_ERROR": policy,
-		})), m.container().Args...)
+		})), m.args(m.volume(t))...)
 		if status, _ := r.get(r.admin + m.container().LivenessProbe.HTTPGet.Path); status != 200 {
 			t.Errorf("%s: the liveness probe gets %d", policy, status)
 		}
@@ -187,7 +205,8 @@ func TestThePodIsRestricted(t *testing.T) {
 		"no escalation":            !*c.AllowPrivilegeEscalation,
 		"read-only root":           *c.ReadOnlyRootFilesystem,
 		"no capability":            slices.Equal(c.Capabilities.Drop, []corev1.Capability{"ALL"}) && len(c.Capabilities.Add) == 0,
-		"nothing of the host":      !pod.HostNetwork && !pod.HostPID && !pod.HostIPC && len(pod.Volumes) == 0,
+		"nothing of the host":      !pod.HostNetwork && !pod.HostPID && !pod.HostIPC && len(pod.Volumes) == 1 && pod.Volumes[0].ConfigMap != nil,
+		"nothing to write to":      len(container.VolumeMounts) == 1 && container.VolumeMounts[0].ReadOnly,
 		"no token":                 !*pod.AutomountServiceAccountToken,
 		"no variables of services": !*pod.EnableServiceLinks,
 	} {
@@ -234,6 +253,10 @@ func TestManifestsMeet(t *testing.T) {
 			t.Errorf("the Service leads to port %v", p.TargetPort)
 		}
 	}
+	mount, source := m.container().VolumeMounts[0], m.pod().Volumes[0]
+	if mount.Name != source.Name || mount.SubPath != "" || source.ConfigMap.Name != m.config.Name || !slices.Contains(m.container().Args, mount.MountPath+"/rules.yaml") {
+		t.Errorf("%+v is mounted of %+v, which holds %v, and the arguments are %q", mount, source, m.config.Data, m.container().Args)
+	}
 	target := m.scaler.Spec.ScaleTargetRef
 	if target.Name != m.deployment.Name || target.Kind != m.deployment.Kind || target.APIVersion != m.deployment.APIVersion || m.deployment.Spec.Replicas != nil {
 		t.Errorf("the scaler is of %+v, and replicas are %v", target, m.deployment.Spec.Replicas)
@@ -248,14 +271,14 @@ func TestManifestsMeet(t *testing.T) {
 			}
 		}
 	}
-	m.reaches(t, "SLIDEGATE_STORE")
-	m.reaches(t, "SLIDEGATE_UPSTREAM")
+	m.reaches(t, "store")
+	m.reaches(t, "upstream")
 }
 
 // reaches tells whether the policy lets pods connect to what a setting names.
 func (m manifests) reaches(t *testing.T, setting string) {
 	t.Helper()
-	u, err := url.Parse(m.settings(t)[setting])
+	u, err := url.Parse(fmt.Sprint(m.file(t)[setting]))
 	if err != nil {
 		t.Fatal(err)
 	}

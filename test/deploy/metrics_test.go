@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -23,8 +25,8 @@ import (
 
 var promQL = parser.NewParser(parser.Options{})
 
-// exported returns every series that the command exports, with its state in memory and in Redis, and with the
-// labels that Prometheus puts on what it scrapes.
+// exported returns every series that the command exports, with its state in memory and in Redis, by a file of rules and
+// for Envoy, and with the labels that Prometheus puts on what it scrapes.
 func exported(t *testing.T) (all []labels.Labels) {
 	t.Helper()
 	add := func(s labels.Labels) {
@@ -33,31 +35,59 @@ func exported(t *testing.T) (all []labels.Labels) {
 		all = append(all, b.Labels())
 	}
 	add(labels.FromStrings(model.MetricNameLabel, "up"))
-	server := redistest.Standalone(t)
-	for _, store := range []string{"memory", "redis://" + server.Addr + "/0"} {
-		r := serve(t, local(settings{"SLIDEGATE_LIMIT": "login=2/1m", "SLIDEGATE_STORE": store}), "serve")
+	for _, r := range everyKind(t) {
 		r.want(200)
 		_, text := r.get(r.admin + "/metrics")
-		p, err := textparse.New([]byte(text), "text/plain", nil, textparse.ParserOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for {
-			entry, err := p.Next()
-			if err == io.EOF {
-				break
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			if entry == textparse.EntrySeries {
-				var s labels.Labels
-				p.Labels(&s)
-				add(s)
-			}
+		for _, s := range parse(t, text) {
+			add(s)
 		}
 	}
 	return all
+}
+
+// everyKind starts a server of every kind that has metrics of its own, and asks it once.
+func everyKind(t *testing.T) []*running {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"rules.yaml":    "rules: [{name: trial, limits: 1/1m, mode: shadow}, {name: login, limits: 2/1m}]\n",
+		"rls/edge.yaml": "domain: edge\ndescriptors: [{key: user, rate_limit: {unit: minute, requests_per_unit: 10}}]\n",
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	limited, redis := settings{"SLIDEGATE_LIMIT": "login=2/1m"}, redistest.Standalone(t).URL()
+	byRules := serve(t, local(nil), "serve", "--config", filepath.Join(dir, "rules.yaml"), "--rls-http-listen", "127.0.0.1:0", "--rls-config", filepath.Join(dir, "rls"))
+	byRules.askRLS(`{"domain": "edge", "descriptors": [{"entries": [{"key": "user", "value": "ada"}]}]}`)
+	return []*running{serve(t, local(limited), "serve"), serve(t, local(limited.with(settings{"SLIDEGATE_STORE": redis})), "serve"), byRules}
+}
+
+// parse returns the series of an exposition.
+func parse(t *testing.T, text string) (all []labels.Labels) {
+	t.Helper()
+	p, err := textparse.New([]byte(text), "text/plain", nil, textparse.ParserOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		entry, err := p.Next()
+		if err == io.EOF {
+			return all
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if entry == textparse.EntrySeries {
+			var s labels.Labels
+			p.Labels(&s)
+			all = append(all, s)
+		}
+	}
 }
 
 // check says what of an expression the command does not export: a metric, a label, or a label's value.
@@ -171,24 +201,34 @@ const calm = `load 1m
   slidegate_redis_replaced_total{job="slidegate",instance="a"} 2x120
   slidegate_redis_newer_total{job="slidegate",instance="a"} 2x120
   slidegate_ignored_forwarded_headers_total{job="slidegate",instance="a"} 0x120
+  slidegate_config_last_reload_successful{job="slidegate",instance="a"} 1x120
+  slidegate_rls_config_last_load_successful{job="slidegate",instance="a"} 1x120
+  slidegate_rls_errors_total{job="slidegate",instance="a",cause="store"} 0x120
+  slidegate_rls_errors_total{job="slidegate",instance="a",cause="request"} 0+60x120
+  slidegate_rls_duration_seconds_count{job="slidegate",instance="a"} 0+600x120
+  slidegate_rls_unknown_domain_total{job="slidegate",instance="a"} 3x120
 `
 
 // troubles are what an alert is for: samples of a metric of calm instead of those that it has there, from
 // which on a minute of the last ten it is wrong.
 var troubles = map[string][][2]string{
-	"SlidegateDown":            {{"up", "1x110 0x9"}, {"up", "1x60 _x60"}},
-	"SlidegateUndecided":       {{"slidegate_store_errors_total", "0x110 12+12x9"}},
-	"SlidegateCircuitOpen":     {{"slidegate_circuit_open", "0x110 1x9"}},
-	"SlidegateCircuitFlaps":    {{"slidegate_circuit_opened_total", "1x110 2+1x9"}},
-	"SlidegateDecisionsSlow":   {{`slidegate_decision_duration_seconds_bucket{job="slidegate",instance="a",le="0.025"}`, "0+590x120"}},
-	"SlidegateRefusalsJump":    {{`slidegate_decisions_total{job="slidegate",instance="a",limit="login",result="refused"}`, "0+12x110 1380+60x9"}},
-	"SlidegateKeysNearCap":     {{"slidegate_tracked_keys", "800000x110 950000x9"}},
-	"SlidegateEvictions":       {{"slidegate_evictions_total", "7x115 8x4"}},
-	"SlidegateRedisOverdue":    {{"slidegate_redis_overdue", "0x110 2x9"}},
-	"SlidegateValuesReplaced":  {{"slidegate_redis_replaced_total", "2x115 3x4"}},
-	"SlidegateNewerFormat":     {{"slidegate_redis_newer_total", "2x110 3+1x9"}},
-	"SlidegateProxyNotTrusted": {{"slidegate_ignored_forwarded_headers_total", "0x115 1x4"}},
-	"SlidegateUpstreamErrors":  {{"slidegate_upstream_errors_total", "0+3x110 400+60x9"}},
+	"SlidegateDown":             {{"up", "1x110 0x9"}, {"up", "1x60 _x60"}},
+	"SlidegateUndecided":        {{"slidegate_store_errors_total", "0x110 12+12x9"}},
+	"SlidegateCircuitOpen":      {{"slidegate_circuit_open", "0x110 1x9"}},
+	"SlidegateCircuitFlaps":     {{"slidegate_circuit_opened_total", "1x110 2+1x9"}},
+	"SlidegateDecisionsSlow":    {{`slidegate_decision_duration_seconds_bucket{job="slidegate",instance="a",le="0.025"}`, "0+590x120"}},
+	"SlidegateRefusalsJump":     {{`slidegate_decisions_total{job="slidegate",instance="a",limit="login",result="refused"}`, "0+12x110 1380+60x9"}},
+	"SlidegateKeysNearCap":      {{"slidegate_tracked_keys", "800000x110 950000x9"}},
+	"SlidegateEvictions":        {{"slidegate_evictions_total", "7x115 8x4"}},
+	"SlidegateRedisOverdue":     {{"slidegate_redis_overdue", "0x110 2x9"}},
+	"SlidegateValuesReplaced":   {{"slidegate_redis_replaced_total", "2x115 3x4"}},
+	"SlidegateNewerFormat":      {{"slidegate_redis_newer_total", "2x110 3+1x9"}},
+	"SlidegateProxyNotTrusted":  {{"slidegate_ignored_forwarded_headers_total", "0x115 1x4"}},
+	"SlidegateRulesWrong":       {{"slidegate_config_last_reload_successful", "1x110 0x9"}},
+	"SlidegateRLSRulesWrong":    {{"slidegate_rls_config_last_load_successful", "1x110 0x9"}},
+	"SlidegateRLSUndecided":     {{`slidegate_rls_errors_total{job="slidegate",instance="a",cause="store"}`, "0x110 12+12x9"}},
+	"SlidegateRLSUnknownDomain": {{"slidegate_rls_unknown_domain_total", "3x115 4x4"}},
+	"SlidegateUpstreamErrors":   {{"slidegate_upstream_errors_total", "0+3x110 400+60x9"}},
 }
 
 // in returns calm with the samples of one metric changed.

@@ -106,6 +106,7 @@ type running struct {
 	t          *testing.T
 	cmd        *exec.Cmd
 	url, admin string
+	rls        string // POST /json, where that door is open
 	mu         sync.Mutex
 	said       strings.Builder
 	ended      chan struct{}
@@ -154,6 +155,8 @@ func (r *running) listen(pipe io.Reader, ready chan<- struct{}) {
 		r.mu.Unlock()
 		if at, ok := strings.CutPrefix(line, "slidegate: listening on "); ok {
 			r.url = at
+		} else if at, ok := strings.CutPrefix(line, "  rls http  "); ok {
+			r.rls = strings.Fields(at)[0]
 		} else if at, ok := strings.CutPrefix(line, "  admin     "); ok {
 			r.admin = strings.TrimSuffix(strings.Fields(at)[0], "/healthz")
 			close(ready)
@@ -180,6 +183,19 @@ func (r *running) get(url string) (status int, body string) {
 		r.t.Fatal(err)
 	}
 	return resp.StatusCode, string(text)
+}
+
+// askRLS asks the rate limit service, and wants it to let pass what it is asked about.
+func (r *running) askRLS(body string) {
+	r.t.Helper()
+	resp, err := http.Post(r.rls, "application/json", strings.NewReader(body))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != 200 {
+		r.t.Errorf("the rate limit service answers %d", resp.StatusCode)
+	}
 }
 
 // want sends requests one after the other, and compares what they get.

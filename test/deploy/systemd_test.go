@@ -34,35 +34,39 @@ func unit(t *testing.T) map[string]string {
 	return all
 }
 
-// variablesOf reads deploy/systemd/slidegate.env as systemd does: a line is a variable, and nothing is quoted.
-func variablesOf(t *testing.T) settings {
+// unitLines are the values of a name that has an order, each on its line.
+func unitLines(t *testing.T, name string) (all []string) {
 	t.Helper()
-	all := settings{}
-	for _, m := range regexp.MustCompile(`(?m)^(\w+)=(.*)$`).FindAllStringSubmatch(readFile(t, "deploy", "systemd", "slidegate.env"), -1) {
-		all[m[1]] = m[2]
+	for _, m := range regexp.MustCompile(`(?m)^`+name+`=(.*)$`).FindAllStringSubmatch(readFile(t, "deploy", "systemd", "slidegate.service"), -1) {
+		all = append(all, m[1])
 	}
 	return all
 }
 
-// TestTheUnitServes: the command takes the arguments of the unit and the variables of its file, limits with Redis
-// as they say, and ends by the signal of systemd within the time that the unit gives it.
-func TestTheUnitServes(t *testing.T) {
-	u := unit(t)
-	program, args, _ := strings.Cut(u["Service.ExecStart"], " ")
-	if program != "/usr/local/bin/slidegate" || u["Service.EnvironmentFile"] != "/etc/slidegate/slidegate.env" {
-		t.Errorf("it starts %s with %s", program, u["Service.EnvironmentFile"])
+// started are the arguments with which the unit starts the command, with the file of the directory in the place of the
+// one in /etc.
+func started(t *testing.T) []string {
+	t.Helper()
+	program, args, _ := strings.Cut(unit(t)["Service.ExecStart"], " ")
+	file := filepath.Join(root, "deploy", "systemd", "rules.yaml")
+	if program != "/usr/local/bin/slidegate" || !strings.HasSuffix(args, " /etc/slidegate/rules.yaml") {
+		t.Errorf("it starts %s %s", program, args)
 	}
+	return strings.Fields(strings.Replace(args, "/etc/slidegate/rules.yaml", file, 1))
+}
+
+// TestTheUnitServes: the command takes the arguments of the unit and the file beside it, limits with Redis as that says,
+// and ends by the signal of systemd within the time that the unit gives it.
+func TestTheUnitServes(t *testing.T) {
 	server := redistest.Standalone(t)
-	r := serve(t, variablesOf(t).with(local(settings{
+	r := serve(t, local(settings{
 		"SLIDEGATE_UPSTREAM": web(t), "SLIDEGATE_STORE": "redis://" + server.Addr + "/0", "SLIDEGATE_STORE_TIMEOUT": "2s",
-	})), strings.Fields(args)...)
+	}), started(t)...)
 	r.want(200)
-	if keys := strings.Join(server.Keys(), " "); !strings.Contains(keys, ":burst:1s") || !strings.Contains(keys, ":sustained:1h") {
+	if keys := strings.Join(server.Keys(), " "); !strings.Contains(keys, ":rest:burst:1s") || !strings.Contains(keys, ":rest:sustained:1h") {
 		t.Errorf("stored is %s", keys)
 	}
-	if strings.Contains(r.text(), "no flag") {
-		t.Errorf("it says\n%s", r.text())
-	}
+	u := unit(t)
 	stop, err := time.ParseDuration(u["Service.TimeoutStopSec"])
 	if err != nil || stop <= grace(t) || u["Service.KillSignal"] != "" {
 		t.Errorf("it is killed after %v, and a drain takes up to %v", stop, grace(t))
@@ -94,10 +98,10 @@ func TestTheUnitDoesNotRepeatMistakes(t *testing.T) {
 		t.Errorf("Restart=%s, RestartPreventExitStatus=%s, StartLimitIntervalSec=%s",
 			u["Service.Restart"], u["Service.RestartPreventExitStatus"], u["Unit.StartLimitIntervalSec"])
 	}
-	cmd := command(variablesOf(t).with(settings{"SLIDEGATE_LIMIT": "none"}), "serve")
+	cmd := command(settings{"SLIDEGATE_KEY": "none"}, started(t)...)
 	out, err := cmd.CombinedOutput()
 	if cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != 2 {
-		t.Errorf("an impossible limit: %v\n%s", err, out)
+		t.Errorf("an impossible key: %v\n%s", err, out)
 	}
 }
 
@@ -153,8 +157,8 @@ func TestThePasswordOfTheUnit(t *testing.T) {
 		t.Fatal(err)
 	}
 	server := redistest.Standalone(t, redistest.WithPassword("secret"))
-	r := serve(t, variablesOf(t).with(local(settings{
-		"SLIDEGATE_UPSTREAM": "", "SLIDEGATE_STORE": "redis://" + server.Addr + "/0", "SLIDEGATE_STORE_TIMEOUT": "2s", "SLIDEGATE_ON_STORE_ERROR": "closed", name: file,
-	})), "serve")
+	r := serve(t, local(settings{
+		"SLIDEGATE_UPSTREAM": web(t), "SLIDEGATE_STORE": "redis://" + server.Addr + "/0", "SLIDEGATE_STORE_TIMEOUT": "2s", "SLIDEGATE_ON_STORE_ERROR": "closed", name: file,
+	}), started(t)...)
 	r.want(200)
 }

@@ -35,7 +35,7 @@ type Metrics struct {
 	requests, errors, loads   *prometheus.CounterVec
 	duration                  prometheus.Observer
 	unknownDomains, overruled prometheus.Counter
-	loadedAt                  prometheus.Gauge
+	loadedAt, loadGood        prometheus.Gauge
 
 	series sync.Map // *series by labels
 	count  atomic.Int64
@@ -92,10 +92,32 @@ func NewMetrics(names Names) *Metrics {
 	m.loads = m.vector("slidegate_rls_config_loads_total", "Times that rules were loaded, or could not be.", []string{"result"})
 	m.unknownDomains = m.counter("slidegate_rls_unknown_domain_total", "Requests of a domain without rules.")
 	m.overruled = m.counter("slidegate_rls_global_shadow_total", "Requests that were admitted in global shadow mode alone.")
-	m.loadedAt = prometheus.NewGauge(prometheus.GaugeOpts{Name: "slidegate_rls_config_loaded_timestamp_seconds", Help: "When the rules in force were loaded."})
-	m.collectors = append(m.collectors, m.loadedAt)
+	m.loadedAt = m.gauge("slidegate_rls_config_loaded_timestamp_seconds", "When the rules in force were loaded.")
+	m.loadGood = m.gauge("slidegate_rls_config_last_load_successful", "1 while the rules in force are those of the directory; 0 while these cannot be used.")
 	m.observer(names)
+	m.begin()
 	return m
+}
+
+// begin has the series there from the start whose labels are known: one that comes with its first count of 1 has not grown,
+// as Prometheus sees it.
+func (m *Metrics) begin() {
+	for _, result := range []string{"success", "error"} {
+		m.loads.WithLabelValues(result)
+	}
+	if m.names.isOriginal {
+		m.requests.WithLabelValues(method)
+		for _, cause := range []string{"service_error", "redis_error"} {
+			m.errors.WithLabelValues(cause)
+		}
+		return
+	}
+	for _, result := range []string{"ok", "over_limit", "error"} {
+		m.requests.WithLabelValues(result)
+	}
+	for _, cause := range []string{"request", "store", "canceled"} {
+		m.errors.WithLabelValues(cause)
+	}
 }
 
 func (m *Metrics) vector(name, help string, labels []string) *prometheus.CounterVec {
@@ -108,6 +130,12 @@ func (m *Metrics) counter(name, help string) prometheus.Counter {
 	c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 	m.collectors = append(m.collectors, c)
 	return c
+}
+
+func (m *Metrics) gauge(name, help string) prometheus.Gauge {
+	g := prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
+	m.collectors = append(m.collectors, g)
+	return g
 }
 
 // method is what the original calls the only one there is.
@@ -185,8 +213,10 @@ func (m *Metrics) loaded(err error) {
 	case m == nil:
 	case err != nil:
 		m.loads.WithLabelValues("error").Inc()
+		m.loadGood.Set(0)
 	default:
 		m.loads.WithLabelValues("success").Inc()
+		m.loadGood.Set(1)
 		m.loadedAt.SetToCurrentTime()
 	}
 }

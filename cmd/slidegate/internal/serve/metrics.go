@@ -70,6 +70,7 @@ func newMetrics(version string) *metrics {
 // The metrics of a file of rules.
 const (
 	reloadsTotal = "slidegate_config_reloads_total"
+	reloadGood   = "slidegate_config_last_reload_successful"
 	lastReload   = "slidegate_config_last_reload_success_timestamp_seconds"
 )
 

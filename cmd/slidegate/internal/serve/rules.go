@@ -207,7 +207,7 @@ func (s *server) reloaded(r rules.Reload, m *reloads) {
 // reloads are the metrics of a file of rules.
 type reloads struct {
 	success, failure prometheus.Counter
-	last             prometheus.Gauge
+	good, last       prometheus.Gauge
 }
 
 func newReloads(registry *prometheus.Registry) *reloads {
@@ -215,18 +215,22 @@ func newReloads(registry *prometheus.Registry) *reloads {
 		Name: reloadsTotal, Help: "Times that the file of rules was read again: taken, or wrong so that the last good one holds.",
 	}, []string{"result"})
 	m := &reloads{success: total.WithLabelValues("success"), failure: total.WithLabelValues("failure")}
+	m.good = prometheus.NewGauge(prometheus.GaugeOpts{Name: reloadGood, Help: "1 while the rules that hold are those of the file; 0 while it is wrong and the last good ones hold."})
+	m.good.Set(1)
 	m.last = prometheus.NewGauge(prometheus.GaugeOpts{Name: lastReload, Help: "When the rules that hold were read, in Unix seconds."})
 	m.last.SetToCurrentTime()
-	registry.MustRegister(total, m.last)
+	registry.MustRegister(total, m.good, m.last)
 	return m
 }
 
 func (m *reloads) count(r rules.Reload) {
 	if r.Err != nil {
 		m.failure.Inc()
+		m.good.Set(0)
 		return
 	}
 	m.success.Inc()
+	m.good.Set(1)
 	m.last.Set(float64(r.At.UnixMilli()) / 1000)
 }
 
