@@ -232,6 +232,8 @@ func TestWrongRules(t *testing.T) {
 	wrong := writeRules(t, "rules:", "- {name: a, limits: 0/1s}", "- {name: a, limit: 1/1s}")
 	setting := writeRules(t, "listen: nowhere", "upstream: 'ftp://x'", "rules: [{name: a, limits: 1/1s}]")
 	good := writeRules(t, "rules: [{name: a, limits: 1/1s}]")
+	rls := ruleDir(t, "a.yaml", "domain: edge\n", "b.yaml", "domain: edge\ndescriptors:\n  - key: a\n    rate_limit: {unit: minute, requests: 1}\n", ".old.yaml", "no: rules\n")
+	nothing := t.TempDir()
 	for _, c := range []struct {
 		args []string
 		want []string
@@ -243,6 +245,15 @@ func TestWrongRules(t *testing.T) {
 		{[]string{"check", setting}, []string{setting + `:1: listen "nowhere": allowed is HOST:PORT`, setting + `:2: upstream "ftp://x": allowed is a URL`}},
 		{[]string{"serve", "--config", setting}, []string{setting + `:1: listen "nowhere": allowed is HOST:PORT`}},
 		{[]string{"check", "nowhere.yaml"}, []string{"nowhere.yaml: cannot be read: no such file or directory"}},
+		{[]string{"check", "--rls", rls}, []string{
+			filepath.Join(rls, "b.yaml") + `:1: the domain "edge" is also in ` + filepath.Join(rls, "a.yaml") + ":1: allowed is one file for each, unless domains are merged",
+		}},
+		{[]string{"check", "--rls", "--rls-merge-domains", rls}, []string{filepath.Join(rls, "b.yaml") + `:4: unknown field "requests" of rate_limit: allowed is unit, requests_per_unit, unlimited, name, replaces`}},
+		{[]string{"check", "--rls", nothing}, []string{nothing + ": there is no file: give the directory with the YAML files"}},
+		{[]string{"check", "--rls", "nowhere"}, []string{"nowhere: cannot be read: no such file or directory"}},
+		{[]string{"check", "--rls"}, []string{"slidegate: check: 0 files: allowed is 1"}},
+		{[]string{"check", "--rls", "--schema"}, []string{"slidegate: --schema with --rls: it is of files of rules"}},
+		{[]string{"check", "--rls-merge-domains", good}, []string{"slidegate: --rls-merge-domains: it is about --rls, which is not given"}},
 		{[]string{"check"}, []string{"slidegate: check: 0 files: allowed is 1"}},
 		{[]string{"check", "--schema", good}, []string{"slidegate: check: 1 files: allowed is 0"}},
 		{[]string{"diff", good}, []string{"slidegate: diff: 1 files: allowed is 2"}},
@@ -271,6 +282,20 @@ func TestCheckAndDiff(t *testing.T) {
 	}
 	if out, errs, status := cli(t, nil, "diff", before, before); out != "" || errs != "" || status != 0 {
 		t.Errorf("diff of the same: %d %q %q", status, out, errs)
+	}
+}
+
+// TestCheckOfRLS sums up a directory that the rate limit service would take.
+func TestCheckOfRLS(t *testing.T) {
+	dir := ruleDir(t, "edge.yaml", "domain: edge\ndescriptors:\n  - {key: user, shadow_mode: true, rate_limit: {unit: Minute, requests_per_unit: 10}}\n  - {key: user, value: ada, rate_limit: {unlimited: true}}\n",
+		"shop.yaml", "domain: shop\ndescriptors: [{key: plan, value: free, descriptors: [{key: user, rate_limit: {unit: day, requests_per_unit: 1000}}]}]\n")
+	want := dir + ": rules 3, domains 2: edge, shop\nedge.user: 10/minute (shadow)\nedge.user_ada: unlimited\nshop.plan_free.user: 1000/day\n"
+	if out, errs, status := cli(t, nil, "check", "--rls", dir); out != want || errs != "" || status != 0 {
+		t.Errorf("check: %d %q %q", status, out, errs)
+	}
+	other := ruleDir(t, "a.yaml", "domain: edge\n", "b.yaml", perUser("1"))
+	if out, errs, status := cli(t, nil, "check", "--rls", "--rls-merge-domains", other); out != other+": rules 1, domains 1: edge\nedge.user: 1/hour\n" || errs != "" || status != 0 {
+		t.Errorf("check of merged domains: %d %q %q", status, out, errs)
 	}
 }
 

@@ -45,9 +45,8 @@ func Run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if errors.As(err, &exit) && exit.Err == nil {
 		return exit.Status
 	}
-	var problems rules.Problems
-	if errors.As(err, &problems) {
-		fmt.Fprintln(stderr, problems) // a line each, which begins with the file and the line in it
+	if lines := problems(err); lines != "" {
+		fmt.Fprintln(stderr, lines)
 		return statusUsage
 	}
 	fmt.Fprintf(stderr, "slidegate: %s\n", sentence(err))
@@ -60,6 +59,19 @@ func Run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return statusUsage
 	}
 	return statusFailure
+}
+
+// problems are what is wrong with files that the command is about: a line each, which begins with the file and the line in
+// it. Of other errors there are none.
+func problems(err error) string {
+	if wrong, ok := err.(rlsrules.Problems); ok {
+		return strings.Join(wrong, "\n")
+	}
+	var wrong rules.Problems
+	if errors.As(err, &wrong) {
+		return wrong.Error()
+	}
+	return ""
 }
 
 // sentence is an error on one line, without the program's name in it, and without the password of a

@@ -2,7 +2,10 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"net"
 	"os"
 	"os/signal"
@@ -16,6 +19,8 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/config"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/rls"
+	rlsrules "github.com/slidegate/slidegate/cmd/slidegate/internal/rls/rules"
+	"github.com/slidegate/slidegate/memstore"
 )
 
 // rlsSettings are the flags about the rate limit service that open no door.
@@ -57,6 +62,28 @@ func (s *server) newRLS() (err error) {
 		return config.Usagef("--rls-config: %w", err)
 	}
 	return nil
+}
+
+// CheckRLS reads a directory of rule files as --rls-config would, with --rls-merge-domains if merge. Nothing is started.
+// What cannot be read is a problem of it.
+func CheckRLS(dir string, merge bool) (*rlsrules.Set, error) {
+	store := memstore.New()
+	defer store.Close()
+	service, err := rls.New(store, nil, rls.Options{Algorithm: slidegate.SlidingLog, MergeDomains: merge, Logger: newLogger(io.Discard, "text")})
+	if err != nil {
+		return nil, err
+	}
+	err = service.Load(dir)
+	var unreadable *fs.PathError
+	switch {
+	case err == nil:
+		return service.Rules(), nil
+	case errors.As(err, &unreadable):
+		return nil, rlsrules.Problems{fmt.Sprintf("%s: cannot be read: %v", unreadable.Path, unreadable.Err)}
+	case errors.Is(err, rlsrules.ErrInvalid):
+		return nil, err
+	}
+	return nil, rlsrules.Problems{err.Error()} // of a rule that no store takes, with its place
 }
 
 func (s *server) rlsOptions() rls.Options {

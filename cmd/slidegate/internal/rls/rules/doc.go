@@ -6,6 +6,7 @@
 package rules
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -68,6 +69,18 @@ type Rule struct {
 	Metadata *structpb.Struct // nil if there is none
 }
 
+// String describes a rule on one line: what it is called in statistics, what it admits, and in which mode it is.
+func (r *Rule) String() string {
+	text := fmt.Sprintf("%s: %d/%s", r.StatKey, r.Requests, r.Unit)
+	if r.Unlimited {
+		text = r.StatKey + ": unlimited"
+	}
+	if r.Shadow {
+		text += " (shadow)"
+	}
+	return text
+}
+
 // A Set is all rules that were read, of all domains. It does not change, and is safe for concurrent use.
 type Set struct {
 	Rules   []*Rule
@@ -86,6 +99,23 @@ func (s *Set) Domains() []string {
 
 // Has tells whether there is such a domain.
 func (s *Set) Has(domain string) bool { return s.domains[domain] != nil }
+
+// mostListed is how many rules a summary has.
+const mostListed = 20
+
+// Summary says what is limited: how many rules of which domains there are, and then a rule on a line.
+func (s *Set) Summary() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "rules %d, domains %d: %s", len(s.Rules), len(s.domains), strings.Join(s.Domains(), ", "))
+	for i, r := range s.Rules {
+		if i == mostListed {
+			fmt.Fprintf(&b, "\nand %d more", len(s.Rules)-i)
+			break
+		}
+		fmt.Fprintf(&b, "\n%s", r)
+	}
+	return b.String()
+}
 
 // A node is a descriptor of a file, or a domain.
 type node struct {

@@ -62,13 +62,12 @@ func Files(dir string) ([]File, error) {
 		return nil, fmt.Errorf("rules cannot be read: %w", err)
 	}
 	if len(files) == 0 {
-		return nil, fmt.Errorf("%w: there is no file in %s: give the directory with the YAML files", ErrInvalid, dir)
+		return nil, Problems{dir + ": there is no file: give the directory with the YAML files"}
 	}
 	return files, nil
 }
 
-// Read makes a set of rule files. The error wraps [ErrInvalid] and tells all that is wrong, in lines that begin with
-// FILE:LINE.
+// Read makes a set of rule files. The error is [Problems], and tells all that is wrong.
 func Read(files []File, options ...Option) (*Set, error) {
 	r := &reader{set: &Set{domains: map[string]*node{}}, firstSeen: map[string]string{}}
 	for _, o := range options {
@@ -78,14 +77,15 @@ func Read(files []File, options ...Option) (*Set, error) {
 		r.file(f)
 	}
 	if len(r.problems) > 0 {
-		return nil, &problems{r.problems}
+		return nil, r.problems
 	}
 	return r.set, nil
 }
 
-// problems is an error of as many lines.
-type problems struct{ lines []string }
+// Problems are all that is wrong with rule files, each on a line that begins with FILE:LINE. They wrap [ErrInvalid].
+type Problems []string
 
-func (p *problems) Error() string { return ErrInvalid.Error() + ":\n" + strings.Join(p.lines, "\n") }
+func (p Problems) Error() string { return ErrInvalid.Error() + ":\n" + strings.Join(p, "\n") }
 
-func (p *problems) Unwrap() error { return ErrInvalid }
+// Unwrap returns ErrInvalid.
+func (p Problems) Unwrap() error { return ErrInvalid }

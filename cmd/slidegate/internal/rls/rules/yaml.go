@@ -30,7 +30,7 @@ type reader struct {
 	name        string // of the file
 	firstSeen   map[string]string
 	descriptors int
-	problems    []string
+	problems    Problems
 }
 
 func (r *reader) place(n *yaml.Node) string { return r.name + ":" + strconv.Itoa(max(1, n.Line)) }
