@@ -130,6 +130,24 @@ func TestRulesChangeUnderWay(t *testing.T) {
 	}
 }
 
+// TestReadinessFollowsTheFile: what on-store-error says by now decides whether a process without its store is ready.
+func TestReadinessFollowsTheFile(t *testing.T) {
+	const rules = "rules: [{name: all, limits: 1/1h}]"
+	path := writeRules(t, "store: redis://127.0.0.1:1", rules)
+	r := start(t, nil, "--config", path)
+	ready := func() int {
+		resp, _ := fetch(t, http.DefaultClient, "GET", r.admin+"/readyz")
+		return resp.StatusCode
+	}
+	if got := ready(); got != 200 {
+		t.Errorf("open: %d", got)
+	}
+	rewrite(t, path, "store: redis://127.0.0.1:1", "on-store-error: closed", rules)
+	eventually(t, "closed by now", func() bool { return ready() == 503 })
+	rewrite(t, path, "store: redis://127.0.0.1:1", rules)
+	eventually(t, "open again", func() bool { return ready() == 200 })
+}
+
 // TestChangesUnderLoad lose and refill nothing: as many are admitted as the last quota says.
 func TestChangesUnderLoad(t *testing.T) {
 	path := writeRules(t, "rules: [{name: all, limits: 100/1h}]")

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -48,19 +47,10 @@ func exported(t *testing.T) (all []labels.Labels) {
 // everyKind starts a server of every kind that has metrics of its own, and asks it once.
 func everyKind(t *testing.T) []*running {
 	t.Helper()
-	dir := t.TempDir()
-	for name, text := range map[string]string{
+	dir := writeFiles(t, map[string]string{
 		"rules.yaml":    "rules: [{name: trial, limits: 1/1m, mode: shadow}, {name: login, limits: 2/1m}]\n",
 		"rls/edge.yaml": "domain: edge\ndescriptors: [{key: user, rate_limit: {unit: minute, requests_per_unit: 10}}]\n",
-	} {
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	})
 	limited, redis := settings{"SLIDEGATE_LIMIT": "login=2/1m"}, redistest.Standalone(t).URL()
 	byRules := serve(t, local(nil), "serve", "--config", filepath.Join(dir, "rules.yaml"), "--rls-http-listen", "127.0.0.1:0", "--rls-config", filepath.Join(dir, "rls"))
 	byRules.askRLS(`{"domain": "edge", "descriptors": [{"entries": [{"key": "user", "value": "ada"}]}]}`)

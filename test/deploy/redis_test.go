@@ -73,3 +73,46 @@ func TestTheCommandNeedsNoMoreRules(t *testing.T) {
 		}
 	}
 }
+
+// TestRulesNeedNoMoreRules of access: bans, refunds, several keys in a decision and descriptors that are charged together
+// included. A ban by a rule ends by the command of docs/operations.md.
+func TestRulesNeedNoMoreRules(t *testing.T) {
+	line := regexp.MustCompile(`(?m)^ACL SETUSER limits .*$`).FindString(readFile(t, "docs", "redis.md"))
+	reset := regexp.MustCompile("`slidegate (reset ip:203.0.113.7 --limit ban:login=1/1h .*?)`").FindStringSubmatch(strings.ReplaceAll(readFile(t, "docs", "operations.md"), "\n", " "))
+	if reset == nil {
+		t.Fatal("docs/operations.md does not say how a ban by a rule ends")
+	}
+	dir := writeFiles(t, map[string]string{
+		"rules.yaml": "match: all\nrules:\n" +
+			"- {name: login, path: /login, limits: 1/15m, ban: {strikes: 2/1m, length: 1h}}\n" +
+			"- {name: method, key: method, limits: 100/1h, refund-if-status: 2xx}\n" +
+			"- {name: client, limits: '100/1h,counter', refund-if-status: 2xx}\n",
+		"rls/edge.yaml": "domain: edge\ndescriptors:\n- {key: a, rate_limit: {unit: minute, requests_per_unit: 9}}\n- {key: b, rate_limit: {unit: minute, requests_per_unit: 9}}\n",
+	})
+	for _, client := range []string{"rueidis", "goredis"} {
+		server := redistest.Standalone(t)
+		server.Do(strings.Fields(line)...)
+		s := on("redis://limits@" + server.Addr + "/0").with(settings{"SLIDEGATE_STORE_PASSWORD": "secret", "SLIDEGATE_CLIENT": client})
+		delete(s, "SLIDEGATE_LIMIT")
+		r := serve(t, s, "serve", "--config", dir+"/rules.yaml", "--rls-http-listen", "127.0.0.1:0", "--rls-config", dir+"/rls", "--rls-all-or-nothing")
+		for i, want := range []int{200, 429, 429, 429} {
+			if status, body := r.get(r.url + "/login"); status != want || (i > 1) != strings.Contains(body, "ban:login") {
+				t.Errorf("%s: request %d got %d: %s", client, i, status, body)
+			}
+		}
+		r.want(200)
+		r.askRLS(`{"domain": "edge", "descriptors": [{"entries": [{"key": "a", "value": "x"}]}, {"entries": [{"key": "b", "value": "y"}]}]}`)
+		for _, series := range []string{"slidegate_store_errors_total", "slidegate_after_errors_total", "slidegate_redis_failures_total", `slidegate_rls_errors_total{cause="store"}`} {
+			if n := r.metric(series); n != "0" {
+				t.Errorf("%s: %s is %s: %s", client, series, n, r.text())
+			}
+		}
+		args := strings.Fields(strings.Replace(reset[1], "203.0.113.7", "127.0.0.1", 1))
+		if out, err := command(s, append(args, "--limit", "login:15m=1/15m")...).CombinedOutput(); err != nil {
+			t.Errorf("%s: %v %s", client, err, out)
+		}
+		if status, body := r.get(r.url + "/login"); status != 200 {
+			t.Errorf("%s: after the ban: %d %s", client, status, body)
+		}
+	}
+}

@@ -75,6 +75,22 @@ func readFile(t *testing.T, path ...string) string {
 	return string(text)
 }
 
+// writeFiles returns a directory with files, by their names in it.
+func writeFiles(t *testing.T, files map[string]string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
 // settings are environment variables.
 type settings map[string]string
 

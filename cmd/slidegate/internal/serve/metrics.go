@@ -170,6 +170,14 @@ func (s *server) adminHandler() http.Handler {
 	return mux
 }
 
+// policy is --on-store-error, or what the file of rules says of it by now.
+func (s *server) policy() string {
+	if s.live == nil {
+		return s.onStoreError
+	}
+	return s.inherited(s.live.Engine().File(), "on-store-error")[0]
+}
+
 // readyz says whether to send requests here. A store that is away is a reason not to only where
 // requests then get 503: where they pass, limiting is lost and the service is not.
 func (s *server) readyz(w http.ResponseWriter, r *http.Request) {
@@ -182,7 +190,7 @@ func (s *server) readyz(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the store does not answer: who asks gets an error", http.StatusServiceUnavailable)
 		return
 	}
-	if isAway && s.onStoreError == "closed" {
+	if isAway && s.policy() == "closed" {
 		http.Error(w, "the store does not answer: requests get 503", http.StatusServiceUnavailable)
 		return
 	}
