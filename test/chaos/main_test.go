@@ -1,0 +1,42 @@
+package chaos
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/redis/go-redis/v9/logging"
+	"go.uber.org/goleak"
+)
+
+// binary is the command that TestMain built.
+var binary string
+
+// TestMain builds the command, runs several faults at a time, since most of the time is spent in waiting for one to
+// end, and finds goroutines that any of them leaves behind.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	logging.Disable() // what go-redis has to say comes as errors as well
+	dir, err := os.MkdirTemp("", "slidegate-chaos-")
+	if err == nil {
+		binary = filepath.Join(dir, "slidegate")
+		cmd := exec.Command("go", slices.Concat([]string{"build", "-o", binary}, buildFlags, []string{"./cmd/slidegate"})...)
+		cmd.Dir, cmd.Stderr = filepath.Join("..", ".."), os.Stderr
+		err = cmd.Run()
+	}
+	if err == nil {
+		err = flag.Set("test.parallel", "4")
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "go build ./cmd/slidegate:", err)
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		_ = os.RemoveAll(dir)
+		os.Exit(code)
+	}))
+}
