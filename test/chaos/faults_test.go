@@ -296,7 +296,33 @@ func (r *run) check() {
 	if n := r.fallback.Stats().Decided; r.effect == all && n == 0 {
 		r.t.Error("the fallback was not needed")
 	}
+	if r.effect != away {
+		r.checkCounts()
+	}
 	r.checkBudgets()
+}
+
+// checkCounts wants the service to have been asked for those alone who were let through, and the metrics to have counted
+// who could not be decided.
+func (r *run) checkCounts() {
+	through, undecided := 0, map[*replica]int{}
+	for _, v := range r.voices {
+		calls := v.heard(time.Time{})
+		if strings.HasSuffix(v.name, "proxy") {
+			through += count(calls, func(c call) bool { return c.verdict == admitted || c.verdict == passed })
+		}
+		if v.budget == r.crowd {
+			undecided[v.at] += count(calls, isUndecided)
+		}
+	}
+	if n := int(r.upstream.served.Load()); n != through {
+		r.t.Errorf("%d requests were let through, and %d reached the service", through, n)
+	}
+	for _, at := range []*replica{r.open, r.closed} {
+		if n := int(at.metrics()["slidegate_store_errors_total"]); n != undecided[at] {
+			r.t.Errorf("%s: %d requests were not decided, and %d were counted", at.name, undecided[at], n)
+		}
+	}
 }
 
 // isAway tells whether a call met a replica that was not there, or stood still.
