@@ -27,7 +27,7 @@ import (
 
 const (
 	timeout = 250 * time.Millisecond // of every store here
-	slack   = 2 * time.Second        // for a busy machine
+	slack   = 3 * time.Second        // for a busy machine
 	backIn  = 2 * time.Second        // a store that is back is used again
 
 	quota  = 60
@@ -174,23 +174,25 @@ func (s *stage) speak() {
 type upstream struct {
 	*httptest.Server
 	slow  chan struct{} // one for each request that is under way at /slow
-	letGo chan struct{} // closed when they may end
+	letGo func()        // lets them end
 
 	served atomic.Int64 // that somebody sent
 }
 
 func newUpstream(t testing.TB) *upstream {
-	u := &upstream{slow: make(chan struct{}, 1), letGo: make(chan struct{})}
+	mayEnd := make(chan struct{})
+	u := &upstream{slow: make(chan struct{}, 1), letGo: sync.OnceFunc(func() { close(mayEnd) })}
 	u.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/slow" {
 			u.slow <- struct{}{}
-			<-u.letGo
+			<-mayEnd
 		}
 		if r.Header.Get("X-Client") == who {
 			u.served.Add(1)
 		}
 	}))
 	t.Cleanup(u.Close)
+	t.Cleanup(u.letGo)
 	return u
 }
 
