@@ -112,7 +112,7 @@ func (s *stage) newLimiters() {
 	s.t.Cleanup(func() { _ = memory.Close() })
 	s.fallback = wrap.Fallback(wrap.Denials(s.newCircuit(s.rueidis())), memory, wrap.WithShare(share, quota))
 	s.voices = append(s.voices, &voice{
-		name: "fallback", undecided: wrong, budget: s.crowd, isBackup: true, ask: ofLimiter(slidegate.MustNew(s.fallback, s.limit())),
+		name: "fallback", undecided: admitted, budget: s.crowd, isBackup: true, ask: ofLimiter(slidegate.MustNew(s.fallback, s.limit())),
 	})
 }
 

@@ -48,7 +48,7 @@ const pace = 40 * time.Millisecond
 type voice struct {
 	name      string
 	at        *replica // nil for a limiter in this process
-	undecided verdict  // what its policy makes of a request that cannot be decided
+	undecided verdict  // what its policy makes of a request that cannot be decided; admitted where there is none
 	budget    *budget
 	isBackup  bool // it decides by a share while Redis is away
 	ask       func() (verdict, string)
