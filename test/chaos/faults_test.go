@@ -56,6 +56,8 @@ var faults = []fault{
 	{"Moved", "a replica is promoted, then the address moves to it", replicated, swap, long, retarget, some, true},
 	{"FailedOver", "the primary crashes and a sentinel promotes the replica", sentinel, kill, 0, awaitFailover, some, true},
 	{"Commanded", "a sentinel is told to promote the replica of a primary that is well", sentinel, failover, 0, nothing, few, true},
+	{"NodeKilled", "a node of a cluster crashes and starts empty", cluster, kill, long, startNode, some, true},
+	{"SlotMoved", "what is counted moves to another node of a cluster, and back, again and again", cluster, moveSlot, 0, nothing, none, false},
 	{"Late", "Redis is not there yet at the start", absent, nothing, long, start, all, false},
 	{"ReplicaKilled", "one of two replicas of the command crashes and is started again", alone, killReplica, time.Second, startReplica, away, false},
 	{"ReplicaEnded", "one of two replicas is told to end (SIGTERM) and is started again", alone, endReplica, 0, startReplica, away, false},
@@ -90,6 +92,11 @@ func sentinel(s *stage) {
 	s.server = s.watched.Primary
 }
 
+func cluster(s *stage) {
+	s.cluster = redistest.Cluster(s.t)
+	s.server = s.cluster.OwnerOf(s.cluster.SlotOf("{" + key + "}"))
+}
+
 // How things break and are mended.
 
 func nothing(*stage)         {}
@@ -121,6 +128,19 @@ func thawReplica(s *stage)   { s.open.signal(syscall.SIGCONT) }
 func awaitFailover(s *stage) {
 	s.watched.AwaitFailover()
 	s.server = s.watched.Primary
+}
+
+func startNode(s *stage) {
+	s.server.Start()
+	s.cluster.AwaitOK()
+}
+
+func moveSlot(s *stage) {
+	other := s.cluster.OtherThan(s.server)
+	again(4, 250*time.Millisecond, func() {
+		s.cluster.MoveSlot(s.cluster.SlotOf("{"+key+"}"), other)
+		other, s.server = s.server, other
+	})
 }
 
 // again does something n times, so often.

@@ -36,7 +36,11 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	goleak.VerifyTestMain(m,
-		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*pipe).backgroundPing.func1"), // of one that was closed a moment ago
+		// A rueidis pings for a moment after it was closed, and closes connections to a cluster five seconds after it has
+		// replaced them.
+		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*pipe).backgroundPing.func1"),
+		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient).redirectOrNew.func1"),
+		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"),
 		goleak.Cleanup(func(code int) {
 			_ = os.RemoveAll(dir)
 			os.Exit(code)

@@ -41,9 +41,10 @@ type stage struct {
 	t testing.TB
 
 	server  *redistest.Server // who is asked now
-	proxy   *redistest.Proxy  // between it and who asks; nil with sentinels
+	proxy   *redistest.Proxy  // between it and who asks; nil with sentinels and in a cluster
 	pair    *redistest.ReplicatedPair
 	watched *redistest.Watched
+	cluster *redistest.RedisCluster
 
 	open, closed *replica
 	fallback     *wrap.FallbackStore
@@ -130,28 +131,34 @@ func (s *stage) url() string {
 	if s.watched != nil {
 		return "redis+sentinel://" + s.watched.Sentinel.Addr + "/" + s.watched.Name
 	}
+	if s.cluster != nil {
+		return "redis+cluster://" + strings.Join(s.cluster.Addrs(), ",")
+	}
 	return "redis://" + s.proxy.Addr + "/0"
 }
 
-func (s *stage) goredis() redisstore.Client {
-	options := &goredis.UniversalOptions{ContextTimeoutEnabled: true}
-	if s.watched != nil {
-		options.Addrs, options.MasterName = []string{s.watched.Sentinel.Addr}, s.watched.Name
-	} else {
-		options.Addrs = []string{s.proxy.Addr}
+// addrs is how a program finds Redis, and master what sentinels know it by.
+func (s *stage) addrs() (addrs []string, master string) {
+	switch {
+	case s.watched != nil:
+		return []string{s.watched.Sentinel.Addr}, s.watched.Name
+	case s.cluster != nil:
+		return s.cluster.Addrs(), ""
 	}
+	return []string{s.proxy.Addr}, ""
+}
+
+func (s *stage) goredis() redisstore.Client {
+	options := &goredis.UniversalOptions{ContextTimeoutEnabled: true, IsClusterMode: s.cluster != nil}
+	options.Addrs, options.MasterName = s.addrs()
 	client := goredis.NewUniversalClient(options)
 	s.t.Cleanup(func() { client.Close() })
 	return goredisstore.New(client)
 }
 
 func (s *stage) rueidis() redisstore.Client {
-	option := rueidis.ClientOption{DisableCache: true}
-	if s.watched != nil {
-		option.InitAddress, option.Sentinel.MasterSet = []string{s.watched.Sentinel.Addr}, s.watched.Name
-	} else {
-		option.InitAddress, option.ForceSingleClient = []string{s.proxy.Addr}, true
-	}
+	option := rueidis.ClientOption{DisableCache: true, ForceSingleClient: s.proxy != nil}
+	option.InitAddress, option.Sentinel.MasterSet = s.addrs()
 	client := rueidisstore.Lazy(option)
 	s.t.Cleanup(client.Close)
 	return client
