@@ -49,14 +49,25 @@ func (r *run) play() {
 // awaitOutage wants operators to see what everybody else does.
 func (r *run) awaitOutage() {
 	r.t.Helper()
-	for _, at := range []*replica{r.open, r.closed} {
-		redistest.Await(r.t, patience, at.name+": the circuit is open", func() bool { return at.metrics()["slidegate_circuit_open"] == 1 })
+	r.awaitCircuits(1)
+	for _, c := range []struct {
+		at     *replica
+		status int
+		says   string
+	}{{r.open, http.StatusOK, "requests pass"}, {r.closed, http.StatusServiceUnavailable, "requests get 503"}} {
+		if status, text := c.at.get("/readyz"); status != c.status || !strings.Contains(text, c.says) {
+			r.t.Errorf("%s: /readyz is %d, %q", c.at.name, status, text)
+		}
 	}
-	if status, text := r.open.get("/readyz"); status != http.StatusOK || !strings.Contains(text, "requests pass") {
-		r.t.Errorf("open: /readyz is %d, %q", status, text)
-	}
-	if status, text := r.closed.get("/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(text, "requests get 503") {
-		r.t.Errorf("closed: /readyz is %d, %q", status, text)
+}
+
+// awaitCircuits wants the metrics of all replicas to say that the circuit is open (1), or that it is not (0).
+func (r *run) awaitCircuits(open float64) {
+	r.t.Helper()
+	for _, at := range r.replicas {
+		redistest.Await(r.t, patience, fmt.Sprintf("%s: slidegate_circuit_open is %v", at.name, open), func() bool {
+			return at.metrics()["slidegate_circuit_open"] == open
+		})
 	}
 }
 
@@ -85,6 +96,7 @@ func (r *run) awaitDecided() {
 		}
 		return true
 	})
+	r.awaitCircuits(0)
 	for _, c := range r.circuits {
 		redistest.Await(r.t, patience, "the circuit is closed", func() bool { return c.State() == wrap.Closed })
 	}
@@ -141,7 +153,7 @@ func (r *run) checkCounts() {
 	if n := int(r.upstream.served.Load()); n != through {
 		r.t.Errorf("%d requests were let through, and %d reached the service", through, n)
 	}
-	for _, at := range []*replica{r.open, r.closed} {
+	for _, at := range r.replicas {
 		if n := int(at.metrics()["slidegate_store_errors_total"]); n != undecided[at] {
 			r.t.Errorf("%s: %d requests were not decided, and %d were counted", at.name, undecided[at], n)
 		}
@@ -256,7 +268,7 @@ func (r *run) checkBudgets() {
 
 // end tells the replicas to end, and looks at what they said.
 func (r *run) end() {
-	for _, at := range []*replica{r.open, r.closed} {
+	for _, at := range r.replicas {
 		at.signal(syscall.SIGTERM)
 		at.await()
 		said := at.process().log.String()

@@ -47,6 +47,7 @@ type stage struct {
 	cluster *redistest.RedisCluster
 
 	open, closed *replica
+	replicas     []*replica // all of them
 	fallback     *wrap.FallbackStore
 	circuits     []*wrap.CircuitStore // of the limiters in this program
 	stores       []*redisstore.Store
@@ -88,6 +89,7 @@ func (s *stage) newReplicas() {
 	}
 	s.open = newReplica(s.t, "open", args("--on-store-error", "open", "--client", "rueidis")...)
 	s.closed = newReplica(s.t, "closed", args("--on-store-error", "closed", "--client", "goredis")...)
+	s.replicas = []*replica{s.open, s.closed}
 	s.add(&voice{name: "open proxy", at: s.open, undecided: passed, budget: s.crowd}, toProxy)
 	s.add(&voice{name: "open auth", at: s.open, undecided: passed, budget: s.crowd}, toAuth)
 	s.add(&voice{name: "rls", at: s.open, undecided: turnedAway, budget: s.rules}, toRLS)
@@ -212,7 +214,7 @@ type state struct {
 
 // states measures what could leak. It is called while nobody asks.
 func (s *stage) states() (all []state) {
-	for _, r := range []*replica{s.open, s.closed} {
+	for _, r := range s.replicas {
 		m := r.metrics()
 		all = append(all,
 			state{r.name + ": goroutines", m["go_goroutines"], 10},
