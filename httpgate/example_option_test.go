@@ -104,6 +104,14 @@ func ExampleOnStoreError() {
 	// GET / 200
 }
 
+// Several gates over one store tell of nothing that whoever has the store tells of.
+func ExampleWithoutOutages() {
+	limiter := slidegate.MustNew(gatetest.Failing(errors.New("connection refused")), slidegate.PerMinute(5))
+	logger := httpgate.Logger(slog.New(slog.NewTextHandler(os.Stdout, nil)))
+	visit(httpgate.MustNew(limiter, httpgate.FailOpen(), logger, httpgate.WithoutOutages()).Wrap(hello), "GET", "/")
+	// Output: GET / 200
+}
+
 // A gate with a logger says when it is used in a way that is likely a mistake, once, and which page tells of it.
 func ExampleLogger() {
 	plain := slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {

@@ -61,6 +61,8 @@ type Gate struct {
 	sample    *sample // nil where nobody is told
 	invalid   error
 
+	outagesUntold bool // to the logger
+
 	plate  *plate
 	kept   atomic.Int64
 	plates sync.Map // of chosen limiters: *slidegate.Limiter to *plate
@@ -319,7 +321,9 @@ func (g *Gate) judge(p *passage, plate *plate, err error) {
 	case uncountable(err):
 		g.quiet.lost.failed(g.logger, err)
 	case p.Context.Err() == nil: // somebody who hangs up is no evidence against the store
-		g.quiet.down.failed(g.logger, err)
+		if !g.outagesUntold {
+			g.quiet.down.failed(g.logger, err)
+		}
 		if g.fails == "" && !g.shadow {
 			g.warn(failOpen)
 		}

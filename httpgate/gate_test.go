@@ -874,6 +874,22 @@ func TestOutageIsTwoLines(t *testing.T) {
 	})
 }
 
+// TestOutagesMayBeToldElsewhere: a gate that says so logs nothing of them, and goes on with the rest.
+func TestOutagesMayBeToldElsewhere(t *testing.T) {
+	var log strings.Builder
+	store := newFailing()
+	s := (&site{t: t}).behind(slidegate.MustNew(store, slidegate.PerHour(1)), httpgate.FailClosed(), httpgate.Logger(slog.New(slog.NewTextHandler(&log, nil))), httpgate.WithoutOutages())
+	store.down.Store(true)
+	s.want(503, "203.0.113.7:1")
+	if log.Len() != 0 {
+		t.Error(log.String())
+	}
+	s.get("10.0.0.1:1", "X-Forwarded-For", "203.0.113.7")
+	if !strings.Contains(log.String(), "untrusted-proxy") {
+		t.Error("the logger hears nothing at all")
+	}
+}
+
 // TestHeadersThatCannotBeUsedAreLoggedOnceAMinute.
 func TestHeadersThatCannotBeUsedAreLoggedOnceAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -370,6 +370,10 @@ func Logger(l *slog.Logger) Option {
 	}
 }
 
+// WithoutOutages keeps the logger of [Logger] from hearing that the store fails and that it answers again; by default it hears
+// both from every gate. It is for a program that has several gates over one store and tells of its outages once.
+func WithoutOutages() Option { return func(g *Gate) { g.outagesUntold = true } }
+
 func validFieldName(name string) bool {
 	for i := 0; i < len(name); i++ {
 		if !isTokenByte(name[i]) {
