@@ -48,7 +48,7 @@
 // While Redis is away a service can let everybody pass, or nobody. With a [Fallback] it decides by itself, by a share of
 // each quota, and goes back when Redis is there again:
 //
-//	store := wrap.Fallback(wrap.Denials(wrap.Circuit(redis)), memory, wrap.WithReplicas(live))
+//	store := wrap.Fallback(wrap.Denials(wrap.Circuit(redis)), memory, wrap.WithReplicas(replicas.Live))
 //
 // What is promised, of processes of which each has a share of the quota: a window never holds more than the quota and the
 // shares of all processes, however often Redis comes and goes, since each store holds to its own part at all times.
@@ -64,6 +64,9 @@
 // and waits are those of the share. Of a counter the reset is told later than it is, and, for a cost above one, the
 // retry may be told earlier. A refund goes where the charge was made, as the answer itself tells; what
 // was taken over meanwhile stays in Redis until its window is over. A reset goes to both stores, and fails if one does.
+//
+// Where shares go by the live processes, [CountReplicas] counts them in Redis. A process that starts while Redis is away sees no
+// other, and has the whole quota: the bound is so much larger for each.
 //
 // # Observe and Shadow
 //

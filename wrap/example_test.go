@@ -169,12 +169,35 @@ func ExampleFallback() {
 }
 
 func ExampleWithReplicas() {
-	live := func() int { return 4 } // as last seen
+	live := func() int { return 4 } // mostly Replicas.Live
 	store := wrap.Fallback(gatetest.Failing(nil), memstore.New(), wrap.WithReplicas(live))
 	limiter := slidegate.MustNew(store, slidegate.PerHour(100))
 	d, _ := limiter.Take(context.Background(), "user:42")
 	fmt.Println(d.Remaining(), "of a fourth")
 	// Output: 24 of a fourth
+}
+
+func ExampleCountReplicas() {
+	redis := memstore.New() // in a program: redisstore.New(client)
+	ctx := context.Background()
+	var replicas []*wrap.Replicas
+	for range 3 { // in a program: one in each process, and go replicas.Run(ctx)
+		r, err := wrap.CountReplicas(redis)
+		if err != nil {
+			fmt.Println(err)
+		}
+		r.Beat(ctx)
+		replicas = append(replicas, r)
+	}
+	replicas[0].Beat(ctx)
+	fmt.Println(replicas[0].Live(), "live")
+	// Output: 3 live
+}
+
+func ExampleWithLife() {
+	_, err := wrap.CountReplicas(memstore.New(), wrap.WithLife(time.Minute)) // and a beat every twenty seconds
+	fmt.Println(err)
+	// Output: <nil>
 }
 
 func ExampleObserve() {

@@ -55,7 +55,7 @@ func Fallback(primary, backup slidegate.Store, options ...FallbackOption) *Fallb
 // A FallbackOption changes how [Fallback] builds a store.
 type FallbackOption func(*FallbackStore)
 
-// maxReplicas bounds a share, so that its product with a quota fits.
+// maxReplicas bounds a share, so that its product with a quota fits, and the count of live processes.
 const maxReplicas = 1_000_000
 
 // WithShare gives the backup numerator/denominator of each quota, rounded down and at least one unit; the default is the
@@ -71,8 +71,8 @@ func WithShare(numerator, denominator int) FallbackOption {
 }
 
 // WithReplicas gives the backup an equal share for each of live processes, as many as live says, of which values are brought
-// into 1 to 1,000,000; by default the share is [WithShare]. It is asked at each decision of the backup, and should
-// answer what it last knew. What was admitted by a larger share counts against a smaller one.
+// into 1 to 1,000,000; by default the share is [WithShare]. [Replicas.Live] is such a function. It is asked at each decision of the
+// backup, and should answer what it last knew. What was admitted by a larger share counts against a smaller one.
 func WithReplicas(live func() int) FallbackOption {
 	return func(f *FallbackStore) {
 		if live == nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/redisstore"
 	"github.com/slidegate/slidegate/test/redistest"
+	"github.com/slidegate/slidegate/wrap"
 )
 
 // commands are all that a user of the store needs, beside the keys ~slidegate:*. What clients
@@ -142,7 +143,7 @@ func plus(commands []string) (rules []string) {
 	return rules
 }
 
-// everything asks a store for all that it can do, with logs small and large, and returns the first error.
+// everything asks a store for all that it can do, with logs small and large, and for live processes, and returns the first error.
 func everything(store slidegate.Store) error {
 	l, err := slidegate.New(store, slidegate.PerHour(100_000), slidegate.PerHour(100_000).Counter(), slidegate.Per(2*time.Hour, 100_000).WithResolution(time.Minute))
 	if err != nil {
@@ -168,5 +169,17 @@ func everything(store slidegate.Store) error {
 	if _, err := l.TakeN(background, key, 100_000); err != nil { // refused
 		return err
 	}
-	return l.Reset(background, key)
+	if err := l.Reset(background, key); err != nil {
+		return err
+	}
+	replicas, err := wrap.CountReplicas(store)
+	for range 2 { // the second takes the first back
+		if err == nil {
+			err = replicas.Beat(background)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return replicas.Leave(background)
 }
