@@ -288,6 +288,14 @@ func TestBadUsage(t *testing.T) {
 		{"--max-keys: it is about the memory store, and --store is Redis", serve("--store", "redis://redis", "--max-keys", "5")},
 		{"--when-full: it is about the memory store, and --store is Redis", serve("--store", "redis://redis", "--when-full", "refuse")},
 		{"--store-prefix: it is about Redis, and --store is memory", serve("--store-prefix", "x")},
+		{"--fallback: it is about Redis, and --store is memory", serve("--fallback", "1/4")},
+		{"--remember-refusals: it is about Redis, and --store is memory", serve("--remember-refusals", "1s")},
+		{`--fallback "half": allowed is none, replicas, or a share of 1/1000000 to 1/1, such as 1/4`, serve("--store", "redis://redis", "--fallback", "half")},
+		{`--fallback "5/4": allowed is none, replicas, or a share`, serve("--store", "redis://redis", "--fallback", "5/4")},
+		{`--fallback "1/1000001": allowed is none, replicas, or a share`, serve("--store", "redis://redis", "--fallback", "1/1000001")},
+		{`--remember-refusals 2m0s: allowed is 0s for not at all, or 1ms to 1m`, serve("--store", "redis://redis", "--remember-refusals", "2m")},
+		{`--remember-refusals-max 7: allowed is 8 to 16777216`, serve("--store", "redis://redis", "--remember-refusals", "1s", "--remember-refusals-max", "7")},
+		{`--remember-refusals-max: it is about --remember-refusals, which is not given`, serve("--store", "redis://redis", "--remember-refusals-max", "8")},
 		{"--client: it is about Redis, and --store is memory", serve("--client", "goredis", "--store", "memory")},
 		{"--store-cleanup: it is about Redis, and --store is memory", []string{"replay", "--limit", "1/1s", "--store-cleanup", "-"}},
 		{"--store-password-file: there is no file no such file", serve("--store", "redis://redis", "--store-password-file", "no such file")},
@@ -788,7 +796,7 @@ func TestCommandPageNamesEveryMetric(t *testing.T) {
 	}
 	var served []string
 	for _, args := range [][]string{
-		{"--limit", "1/1s"}, {"--limit", "1/1s", "--store", "redis://127.0.0.1:1"}, {"--config", writeRules(t, "rules: [{name: all, limits: 10/1s}]")},
+		{"--limit", "1/1s"}, {"--limit", "1/1s", "--store", "redis://127.0.0.1:1", "--fallback", "replicas", "--remember-refusals", "1s"}, {"--config", writeRules(t, "rules: [{name: all, limits: 10/1s}]")},
 	} {
 		r := start(t, nil, append(args, "--rls-http-listen", "127.0.0.1:0", "--rls-config", ruleDir(t, "edge.yaml", perUser("1")))...)
 		for _, body := range []string{asAda, "{}"} {

@@ -292,7 +292,7 @@ func TestRLSWithoutItsStore(t *testing.T) {
 		if code, text := r.askRLS(asAda); code != 503 {
 			t.Errorf("JSON: %d %s", code, text)
 		}
-		eventually(t, "the log says so", func() bool { return strings.Contains(r.said(), "they get UNAVAILABLE") })
+		eventually(t, "the log says so", func() bool { return strings.Contains(r.said(), "calls of the rate limit service get UNAVAILABLE") })
 		if n := strings.Count(r.said(), "level=ERROR"); n != 1 {
 			t.Errorf("%d errors: %s", n, r.said())
 		}

@@ -45,7 +45,7 @@ func (s *server) facts(at map[string]net.Addr) (facts []fact) {
 	if s.usesLimits() {
 		facts = s.limitFacts()
 	}
-	facts = append(facts, fact{"store", s.backend.about})
+	facts = append(append(facts, fact{"store", s.backend.about}), s.backend.facts...)
 	if s.upstream != nil {
 		facts = append(facts, fact{"upstream", s.upstream.String()})
 	}

@@ -27,7 +27,7 @@ func (s *server) newAPI() error {
 		Limiter: s.limiterOf,
 		Token:   token,
 		Gate: []httpgate.Option{
-			httpgate.Headers(s.formats...), httpgate.Logger(s.log),
+			httpgate.Headers(s.formats...), httpgate.Logger(s.log), httpgate.WithoutOutages(),
 			httpgate.Observe(s.observeAPI),
 		},
 	})
@@ -47,10 +47,11 @@ func (s *server) limiterOf(name string) *slidegate.Limiter {
 
 func (s *server) observeAPI(e *httpgate.Event) {
 	if s.live != nil {
-		s.metrics.observeRules(&rules.Event{Event: e})
+		s.observeRules(&rules.Event{Event: e})
 		return
 	}
 	s.metrics.observe(e)
+	s.observed(e)
 }
 
 // token is what RFC 6750 has as a bearer token, and long enough not to be guessed.

@@ -34,7 +34,8 @@ type server struct {
 	hasToken bool           // who asks at the JSON door must show one
 	trusts   []netip.Prefix // who may send a PROXY header
 	backend  *backend
-	limiter  *slidegate.Limiter // what the store is asked by whether it is there
+	limiter  *slidegate.Limiter // of --limit, nil without
+	probe    *slidegate.Limiter // what a remote store is asked by whether it is there, nil for memory
 	wrap     func(http.Handler) http.Handler
 	verdicts func(http.Handler) http.Handler // wrap for doors that do not see how a request is answered
 	live     *rules.Live                     // nil without a file of rules
@@ -44,7 +45,7 @@ type server struct {
 	stderr    io.Writer
 	log       *slog.Logger
 	outage    outage
-	away      outage       // of the store, as the rate limit service meets it
+	away      outage       // of the store
 	proxies   sync.Map     // of upstreams: string to http.Handler
 	underWay  atomic.Int64 // requests behind the gate, WebSockets included
 	draining  atomic.Bool
@@ -53,7 +54,7 @@ type server struct {
 // build looks at every flag and starts nothing.
 func (p plan) build(version string, stderr io.Writer) (*server, error) {
 	s := &server{plan: p, stderr: stderr, log: newLogger(stderr, p.logFormat)}
-	steps := []func() error{p.checkWords, p.checkNumbers, p.checkAddresses, s.parse, s.newStore}
+	steps := []func() error{p.checkWords, p.checkNumbers, p.checkAddresses, s.checkStaying, s.parse, s.newStore}
 	if p.file == nil {
 		steps = append(steps, s.parseLimits, s.newGate)
 	} else {
@@ -205,15 +206,13 @@ func (s *server) newStore() (err error) {
 		return err
 	}
 	s.metrics.of(s.backend)
-	return nil
+	return s.newProbe()
 }
 
-// newGate makes the limiter and the gate of --limit, or, without a door for it, what the store is asked by whether it is
-// there.
+// newGate makes the limiter and the gate of --limit, where there is a door for it.
 func (s *server) newGate() (err error) {
 	if !s.usesLimits() {
-		s.limiter, err = slidegate.New(s.backend, slidegate.PerSecond(1).Named("probe"))
-		return err
+		return nil
 	}
 	if s.limiter, err = slidegate.New(s.backend, s.limits...); err != nil {
 		return config.Usagef("--limit: %w", err)
@@ -230,7 +229,8 @@ func (s *server) newGate() (err error) {
 }
 
 func (s *server) gateOptions() []httpgate.Option {
-	options := append(s.addressOptions(), httpgate.Headers(s.formats...), httpgate.Logger(s.log), httpgate.Observe(s.metrics.observe))
+	options := append(s.addressOptions(), httpgate.Headers(s.formats...), httpgate.Logger(s.log), httpgate.WithoutOutages(),
+		httpgate.Observe(s.metrics.observe), httpgate.Observe(s.observed))
 	if !s.key.IsAddress() {
 		options = append(options, httpgate.By(s.keyOf))
 	}

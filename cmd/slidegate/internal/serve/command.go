@@ -16,6 +16,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/storage"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/redisstore"
+	"github.com/slidegate/slidegate/wrap"
 )
 
 // A plan is what the flags say.
@@ -26,6 +27,10 @@ type plan struct {
 	listen, admin, upstream, key, whenFull, onStoreError, clientIPHeader, logFormat string
 	limits, trusted, headers                                                        []string
 	trustedHops, ipv6Prefix, maxKeys                                                int
+	fallback                                                                        string
+	share                                                                           share // what fallback says
+	rememberRefusals                                                                time.Duration
+	refusalsMax                                                                     int
 	authListen, authDialect                                                         string
 	authTrusted                                                                     []string
 	authDenyStatus                                                                  int
@@ -120,8 +125,11 @@ func (p *plan) flags(f *pflag.FlagSet) {
 	f.IntVar(&p.ipv6Prefix, "ipv6-prefix", 56, "how many `bits` of an IPv6 address tell clients apart, 32 to 128")
 	f.StringSliceVar(&p.headers, "headers", []string{"draft-8"}, "the RateLimit `fields` to send: draft-8 (also called draft-11), draft-7, draft-6, legacy, legacy-delta, several of them, or none")
 	f.StringVar(&p.onStoreError, "on-store-error", "open", "what to do with requests that cannot be decided: open lets them pass, closed answers 503")
-	f.IntVar(&p.maxKeys, "max-keys", memstore.DefaultMaxKeys, "the most `keys` to keep in memory, 1 to 1073741824; not with Redis")
-	f.StringVar(&p.whenFull, "when-full", "forget", "what a new key does when every key still counts: forget the one that would be idle soonest, or refuse to be decided; not with Redis")
+	f.StringVar(&p.fallback, "fallback", "none", "what decides while Redis is away: none, or this process by a `share` of each quota such as 1/4, or by replicas: an equal one for each process that lives")
+	f.DurationVar(&p.rememberRefusals, "remember-refusals", 0, "how long at most a refusal is given again without asking Redis, 1ms to 1m; 0s for not at all")
+	f.IntVar(&p.refusalsMax, "remember-refusals-max", wrap.DefaultMaxDenials, "the most `refusals` to remember, 8 to 16777216")
+	f.IntVar(&p.maxKeys, "max-keys", memstore.DefaultMaxKeys, "the most `keys` to keep in memory, 1 to 1073741824; with Redis for --fallback alone")
+	f.StringVar(&p.whenFull, "when-full", "forget", "what a new key does when every key still counts: forget the one that would be idle soonest, or refuse to be decided; with Redis for --fallback alone")
 	f.StringVar(&p.authListen, "auth-listen", "", "the `address` for proxies that ask before they pass a request on, at /auth (default: none)")
 	f.StringVar(&p.authDialect, "auth-dialect", "", "the `proxy` that asks there: "+strings.Join(auth.Dialects(), ", "))
 	f.StringSliceVar(&p.authTrusted, "auth-trusted-peers", auth.Loopback, "`CIDRs` of the proxies that may ask there; others get 403")
@@ -146,6 +154,8 @@ func (p *plan) flags(f *pflag.FlagSet) {
 // complete tells shells which values there are.
 func complete(cmd *cobra.Command) {
 	values := map[string][]string{
+		"fallback": {"none", "replicas", "1/2"},
+
 		"headers": {"draft-8", "draft-7", "draft-6", "legacy", "legacy-delta", "none"},
 		"key":     {"ip", "header:", "cookie:", "path", "host", "method"},
 

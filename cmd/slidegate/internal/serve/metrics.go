@@ -112,6 +112,37 @@ func redisMetrics(store *redisstore.Store, circuit *wrap.CircuitStore) []prometh
 	}
 }
 
+func denialMetrics(d *wrap.DenialsStore) []prometheus.Collector {
+	return []prometheus.Collector{
+		counter("slidegate_remembered_refusals_total", "Refusals that were remembered, so that Redis was not asked.", func() uint64 { return d.Stats().Answered }),
+		gauge("slidegate_remembered_refusals", "Refusals remembered now.", func() int { return d.Stats().Remembered }),
+	}
+}
+
+func (s *server) fallbackMetrics(b *backend) (all []prometheus.Collector) {
+	f := b.fallback
+	if b.replicas != nil {
+		all = append(all, gauge("slidegate_replicas", "Processes that live, this one included, as Redis last said.", b.replicas.Live))
+	}
+	return append(all,
+		gauge("slidegate_fallback_active", "1 while this process decides by its share, until nothing has failed for ten seconds.", func() int {
+			if s.away.on.Load() {
+				return 1
+			}
+			return 0
+		}),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "slidegate_fallback_share", Help: "The share of each quota that this process has while Redis is away."}, func() float64 {
+			if b.replicas != nil {
+				return 1 / float64(b.replicas.Live())
+			}
+			return float64(s.share.numerator) / float64(s.share.denominator)
+		}),
+		counter("slidegate_fallback_decisions_total", "Decisions by the share.", func() uint64 { return f.Stats().Decided }),
+		counter("slidegate_fallback_taken_over_total", "Units admitted by the share that have been charged in Redis since, in each limit.", func() uint64 { return f.Stats().TakenOver }),
+		gauge("slidegate_fallback_owed", "Keys and limits whose units are still to be charged in Redis.", func() int { return f.Stats().Owed }),
+	)
+}
+
 func gauge(name, help string, f func() int) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(f()) })
 }
@@ -186,6 +217,10 @@ func (s *server) readyz(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	isAway := s.look(r.Context()) != nil
+	if isAway && s.backend.fallback != nil {
+		_, _ = io.WriteString(w, "ready\nthe store does not answer: "+s.meanwhile()+"\n")
+		return
+	}
 	if isAway && !s.gatesRequests() {
 		http.Error(w, "the store does not answer: who asks gets an error", http.StatusServiceUnavailable)
 		return

@@ -89,7 +89,10 @@ func CheckRLS(dir string, merge bool) (*rlsrules.Set, error) {
 func (s *server) rlsOptions() rls.Options {
 	o := rls.Options{
 		Algorithm: slidegate.SlidingLog, Together: s.rlsTogether, Shadow: s.rlsShadow, Quota: s.rlsQuota, Metadata: s.rlsMetadata,
-		Remote: s.backend.isRemote, MergeDomains: s.rlsMerge, Metrics: rls.NewMetrics(rls.OurNames), Asked: s.rlsAsked, Logger: s.log,
+		Remote: s.backend.remote != nil, MergeDomains: s.rlsMerge, Metrics: rls.NewMetrics(rls.OurNames), Logger: s.log,
+	}
+	if !o.Remote {
+		o.Asked = s.asked // of Redis that is known already
 	}
 	if s.rlsAlgorithm == "counter" {
 		o.Algorithm = slidegate.SlidingCounter
@@ -101,16 +104,6 @@ func (s *server) rlsOptions() rls.Options {
 		o.Metrics = rls.NewMetrics(rls.OriginalNames)
 	}
 	return o
-}
-
-// rlsAsked tells of an outage of the store once, as the gate does of the requests that it decides.
-func (s *server) rlsAsked(err error) {
-	switch {
-	case err == nil && s.away.recovered():
-		s.log.Info("calls of the rate limit service are decided again")
-	case err != nil && s.away.failed():
-		s.log.Error("calls of the rate limit service cannot be decided: they get UNAVAILABLE", "error", err)
-	}
 }
 
 // rlsDoors returns those of the rate limit service that the flags open.

@@ -14,11 +14,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/config"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/keyexpr"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/rules"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/storage"
+	"github.com/slidegate/slidegate/httpgate"
 	"github.com/slidegate/slidegate/memstore"
 )
 
@@ -41,7 +41,7 @@ func CheckFile(path string) (*rules.File, error) {
 	s := &server{plan: *p, log: newLogger(io.Discard, "text"), backend: &backend{Store: store}, metrics: newMetrics("")}
 	var problems rules.Problems
 	steps := []func() error{
-		p.checkWords, p.checkNumbers, p.checkAddresses, s.parse, s.checkStore, s.newEngine, s.newAuth, s.newRLS, s.readProxyProtocol,
+		p.checkWords, p.checkNumbers, p.checkAddresses, s.checkStaying, s.parse, s.checkStore, s.newEngine, s.newAuth, s.newRLS, s.readProxyProtocol,
 	}
 	for _, step := range steps {
 		err := p.inFile(step())
@@ -105,9 +105,6 @@ func (p *plan) inFile(err error) error {
 
 // newEngine makes what holds requests to the rules, and follows their file.
 func (s *server) newEngine() (err error) {
-	if s.limiter, err = slidegate.New(s.backend, slidegate.PerSecond(1).Named("probe")); err != nil {
-		return err
-	}
 	reloads := newReloads(s.metrics.registry)
 	s.live, err = rules.Open(s.file, s.engine, func(r rules.Reload) { s.reloaded(r, reloads) })
 	if err != nil {
@@ -131,7 +128,7 @@ func (s *server) engine(f *rules.File) (*rules.Engine, error) {
 	s.metrics.ofRules(f)
 	return rules.New(f, rules.Options{
 		Store: s.backend, Key: key, Headers: formats, Policy: rules.Policy(s.inherited(f, "on-store-error")[0]),
-		Gate: s.addressOptions(), Logger: s.log, Observe: s.metrics.observeRules,
+		Gate: append(s.addressOptions(), httpgate.WithoutOutages()), Logger: s.log, Observe: s.observeRules,
 	})
 }
 
@@ -255,6 +252,12 @@ func limitLabel(r *rules.Rule, limit string) string {
 		return limit
 	}
 	return string(r.Domain) + "/" + limit
+}
+
+// observeRules is told of every request that is held to rules.
+func (s *server) observeRules(e *rules.Event) {
+	s.metrics.observeRules(e)
+	s.observed(e.Event)
 }
 
 // observeRules counts a request that is held to rules.

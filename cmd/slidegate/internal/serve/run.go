@@ -24,6 +24,7 @@ func (s *server) run(ctx context.Context) error {
 		return err
 	}
 	defer closeAll(all)
+	defer s.beat(ctx)()
 	signal.Ignore(syscall.SIGPIPE) // whoever reads the log may go: the proxy stays
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
