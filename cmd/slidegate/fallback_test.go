@@ -108,6 +108,25 @@ func TestAShareGoesByReplicas(t *testing.T) {
 	}
 }
 
+// TestTheStoreIsTriedWhenItCanBeAsked: at once, or when it comes, and without a trace; nobody waits for it.
+func TestTheStoreIsTriedWhenItCanBeAsked(t *testing.T) {
+	s := startRedis(t)
+	s.kill()
+	r := start(t, patient, "--limit", "8/1h", "--store", s.url(), "--remember-refusals", "1s", "--fallback", "1/4")
+	if got := r.metric("slidegate_self_check_passed") + r.metric("slidegate_self_check_failed"); got != "00" {
+		t.Errorf("without a Redis passed and failed are %s", got)
+	}
+	s.start()
+	r.tried()
+	if keys := s.stored(); len(keys) > 0 {
+		t.Errorf("it leaves %v", keys)
+	}
+	memory := start(t, nil, "--limit", "8/1h")
+	if got := memory.metric("slidegate_self_check_passed") + memory.metric("slidegate_tracked_keys"); got != "10" {
+		t.Errorf("in memory passed is, and the keys are %s", got)
+	}
+}
+
 var remainingField = regexp.MustCompile(`r=(\d+)`)
 
 // remaining is what the RateLimit field says is left.
@@ -133,6 +152,12 @@ func (s *redisServer) evaluations() (n int) {
 	return n
 }
 
+// tried waits until the server has tried its store, and will ask it nothing by itself any more.
+func (r *running) tried() {
+	r.t.Helper()
+	eventually(r.t, "the self-check passes", func() bool { return r.metric("slidegate_self_check_passed") == "1" })
+}
+
 // post asks the JSON door of a server that has others too.
 func (r *running) post(path, body string) (status int) {
 	r.t.Helper()
@@ -151,6 +176,7 @@ func TestAFloodOfTheRefusedDoesNotReachRedis(t *testing.T) {
 	s := startRedis(t)
 	r := start(t, patient, "--limit", "hour=2/1h", "--key", "header:X-Key", "--api-listen", "127.0.0.1:0", "--store", s.url(), "--remember-refusals", most.String(), "--remember-refusals-max", "64")
 	r.want("200 200 429", "X-Key", "a")
+	r.tried()
 	before, begin := s.evaluations(), time.Now()
 	for range flood {
 		r.want("429", "X-Key", "a")

@@ -148,6 +148,8 @@ func TestServersOnRedisShareABudget(t *testing.T) {
 	if counts[200] != 10 || counts[429] != 10 {
 		t.Errorf("%v, want ten of each", counts)
 	}
+	first.tried()
+	second.tried()
 	if got, want := s.stored(), []string{"slidegate:{ip:127.0.0.1}:10/1h:1h"}; !slices.Equal(got, want) {
 		t.Errorf("stored %q, want %q", got, want)
 	}

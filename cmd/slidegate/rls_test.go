@@ -298,7 +298,7 @@ func TestRLSWithoutItsStore(t *testing.T) {
 		}
 	}
 	beside.want("200 200")
-	for r, want := range map[*running]string{beside: "requests pass", alone: "who asks gets an error"} {
+	for r, want := range map[*running]string{beside: "requests pass", alone: "calls of the rate limit service get UNAVAILABLE"} {
 		resp, body := fetch(t, http.DefaultClient, "GET", r.admin+"/readyz")
 		if (resp.StatusCode == 200) != (r == beside) || !strings.Contains(body, want) {
 			t.Errorf("/readyz is %d %q, want %q", resp.StatusCode, body, want)
@@ -358,6 +358,7 @@ func TestRLSDrains(t *testing.T) {
 		t.Fatalf("%v, %v", h, err)
 	}
 	verdicts(t, conn, "OK", "user=eve")
+	r.tried()
 	before := r.scripts()
 	s.signal(syscall.SIGSTOP)
 	defer s.signal(syscall.SIGCONT)
@@ -427,6 +428,7 @@ func TestSwitchesOfTheRLS(t *testing.T) {
 		"--rls-merge-domains":     {files: append(files, "more.yaml", "domain: edge\ndescriptors:\n  - key: more\n"), refused: 429, left: 7},
 	} {
 		r := startRLS(t, patient, ruleDir(t, c.files...), flag, "--store", redis.url(), "--store-prefix", strings.Trim(strings.ReplaceAll(flag, "=", "-"), "-"))
+		r.tried()
 		if code, text := r.askRLS(both); code != 200 {
 			t.Errorf("%s: %d %s", flag, code, text)
 		}

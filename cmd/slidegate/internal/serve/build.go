@@ -46,6 +46,7 @@ type server struct {
 	log       *slog.Logger
 	outage    outage
 	away      outage       // of the store
+	checked   selfCheck    // likewise
 	proxies   sync.Map     // of upstreams: string to http.Handler
 	underWay  atomic.Int64 // requests behind the gate, WebSockets included
 	draining  atomic.Bool
@@ -206,6 +207,7 @@ func (s *server) newStore() (err error) {
 		return err
 	}
 	s.metrics.of(s.backend)
+	s.metrics.ofCheck(&s.checked)
 	return s.newProbe()
 }
 

@@ -77,6 +77,14 @@ const (
 // of adds what a store counts.
 func (m *metrics) of(b *backend) { m.registry.MustRegister(b.collectors...) }
 
+// ofCheck adds what is known of a store that was tried.
+func (m *metrics) ofCheck(c *selfCheck) {
+	m.registry.MustRegister(
+		gauge("slidegate_self_check_passed", "1 once a key of the process's own was held to its limit.", c.is(passed)),
+		gauge("slidegate_self_check_failed", "1 where it was not: limits may not hold.", c.is(failed)),
+	)
+}
+
 // ofLimits are those of --limit, which do not change.
 func (m *metrics) ofLimits(limits []slidegate.Limit) {
 	for _, l := range limits {
@@ -216,21 +224,16 @@ func (s *server) readyz(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "draining", http.StatusServiceUnavailable)
 		return
 	}
-	isAway := s.look(r.Context()) != nil
-	if isAway && s.backend.fallback != nil {
-		_, _ = io.WriteString(w, "ready\nthe store does not answer: "+s.meanwhile()+"\n")
-		return
+	text := "ready\n"
+	if s.checked.state.Load() == failed {
+		text += "the self-check failed: limits may not hold\n"
 	}
-	if isAway && !s.gatesRequests() {
-		http.Error(w, "the store does not answer: who asks gets an error", http.StatusServiceUnavailable)
-		return
+	if s.look(r.Context()) != nil {
+		if s.backend.fallback == nil && (s.policy() == "closed" || !s.gatesRequests()) {
+			http.Error(w, "the store does not answer: "+s.meanwhile(), http.StatusServiceUnavailable)
+			return
+		}
+		text += "the store does not answer: " + s.meanwhile() + "\n"
 	}
-	if isAway && s.policy() == "closed" {
-		http.Error(w, "the store does not answer: requests get 503", http.StatusServiceUnavailable)
-		return
-	}
-	_, _ = io.WriteString(w, "ready\n")
-	if isAway {
-		_, _ = io.WriteString(w, "the store does not answer: requests pass\n")
-	}
+	_, _ = io.WriteString(w, text)
 }

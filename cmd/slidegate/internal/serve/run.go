@@ -30,12 +30,17 @@ func (s *server) run(ctx context.Context) error {
 	defer stop()
 	s.followRules(ctx)
 	s.follow(ctx)
+	if s.backend.remote == nil {
+		s.try(ctx) // at once, while nobody else is in memory
+	}
 	failed := make(chan error, len(all))
 	for _, d := range all {
 		go func() { failed <- d.server.Serve(d.listener) }()
 	}
 	s.announce(all)
-	go s.lookFirst(ctx)
+	if s.checked.state.Load() != passed {
+		go s.tryUntilItPasses(ctx)
+	}
 	select {
 	case err := <-failed:
 		return err

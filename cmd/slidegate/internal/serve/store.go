@@ -119,7 +119,7 @@ func (s *server) meanwhile() string {
 	}
 	var all []string
 	if s.gatesRequests() {
-		what := map[string]string{"open": "requests pass", "closed": "requests get 503"}[s.onStoreError]
+		what := map[string]string{"open": "requests pass", "closed": "requests get 503"}[s.policy()]
 		if s.live != nil {
 			what += ", unless their rules say otherwise"
 		}
@@ -140,13 +140,6 @@ func (s *server) newProbe() (err error) {
 		s.probe, err = slidegate.New(s.backend.remote, slidegate.PerSecond(1).Named("probe"))
 	}
 	return err
-}
-
-// lookFirst says so if the store is not there at the start, before a request finds out.
-func (s *server) lookFirst(ctx context.Context) {
-	if err := s.look(ctx); err != nil && ctx.Err() == nil {
-		s.log.Warn("the store does not answer yet", "error", err)
-	}
 }
 
 // look asks a remote store how nobody stands, which charges nothing: is it there?
