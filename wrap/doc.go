@@ -24,6 +24,12 @@
 // The wrapped store bounds its own calls. A circuit has no timeout, no goroutine and no timer, holds no
 // lock while the store is asked, and never sends a call twice.
 //
+// # Deadline
+//
+// A request that asks several limiters, or whose backup has something to charge in the primary first, makes several calls, and each has the
+// store's timeout. Under a context of [Request] a [Deadline] store has it once for all of them: a call gets what the others have left, and
+// none once nothing is.
+//
 // # Denials
 //
 // Most of what a limiter in a network answers while somebody attacks is the same refusal again, and each costs a round

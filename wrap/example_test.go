@@ -177,6 +177,19 @@ func ExampleWithReplicas() {
 	// Output: 24 of a fourth
 }
 
+func ExampleDeadline() {
+	redis := memstore.New() // in a program: redisstore.New(client), of which 50 ms is the timeout
+	store := wrap.Deadline(wrap.Circuit(redis), 50*time.Millisecond)
+	account := slidegate.MustNew(store, slidegate.PerHour(100).Named("account"))
+	address := slidegate.MustNew(store, slidegate.PerMinute(20).Named("address"))
+
+	ctx := wrap.Request(context.Background()) // of one request: both together have 50 ms
+	a, _ := account.Take(ctx, "user:42")
+	b, _ := address.Take(ctx, "ip:203.0.113.9")
+	fmt.Println(a.Remaining(), b.Remaining())
+	// Output: 99 19
+}
+
 func ExampleCountReplicas() {
 	redis := memstore.New() // in a program: redisstore.New(client)
 	ctx := context.Background()

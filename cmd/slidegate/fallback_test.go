@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -38,6 +39,7 @@ func TestAShareDecidesWhileRedisIsAway(t *testing.T) {
 		if !strings.Contains(both[i].said(), "while Redis is away this process decides by 1/4 of each quota") {
 			t.Errorf("the start says %s", both[i].said())
 		}
+		both[i].tried()
 	}
 	admitted := both[0].admitted(3)
 	s.kill()
@@ -124,6 +126,29 @@ func TestTheStoreIsTriedWhenItCanBeAsked(t *testing.T) {
 	memory := start(t, nil, "--limit", "8/1h")
 	if got := memory.metric("slidegate_self_check_passed") + memory.metric("slidegate_tracked_keys"); got != "10" {
 		t.Errorf("in memory passed is, and the keys are %s", got)
+	}
+}
+
+// TestARequestWaitsForRedisOnce, however many decisions it takes: four rules that cannot be one, and a share that is owed.
+func TestARequestWaitsForRedisOnce(t *testing.T) {
+	const timeout, most = "1s", 2500 * time.Millisecond
+	file := writeRules(t,
+		"match: all",
+		"rules:",
+		"  - {name: a, cost: 1, limits: 99/1h}",
+		"  - {name: b, cost: 2, limits: 99/1h}",
+		"  - {name: c, cost: 3, limits: 99/1h}",
+		"  - {name: d, cost: 4, limits: 99/1h}",
+	)
+	for _, more := range [][]string{nil, {"--fallback", "1/2"}} {
+		s := startRedis(t)
+		r := start(t, nil, append([]string{"--config", file, "--store", s.url(), "--store-timeout", timeout}, more...)...)
+		eventually(t, "requests are limited", func() bool { _, isLimited, _ := r.status(); return isLimited })
+		s.signal(syscall.SIGSTOP)
+		if status, isLimited, took := r.status(); status != 200 || isLimited != (more != nil) || took > most {
+			t.Errorf("%v: %d, limited: %v, after %s", more, status, isLimited, took)
+		}
+		s.signal(syscall.SIGCONT)
 	}
 }
 

@@ -226,7 +226,7 @@ func (s *server) newGate() (err error) {
 		return inFlags(err)
 	}
 	s.metrics.ignored(gate.IgnoredHeaders)
-	s.wrap, s.verdicts = gate.Wrap, gate.Wrap
+	s.wrap, s.verdicts = s.bound(gate.Wrap), s.bound(gate.Wrap)
 	return nil
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/rls"
 	rlsrules "github.com/slidegate/slidegate/cmd/slidegate/internal/rls/rules"
 	"github.com/slidegate/slidegate/memstore"
+	"github.com/slidegate/slidegate/wrap"
 )
 
 // rlsSettings are the flags about the rate limit service that open no door.
@@ -112,7 +113,7 @@ func (s *server) rlsDoors() (open []*door) {
 		open = append(open, &door{flag: "rls-listen", address: s.rlsListen, server: grpcServant{s.rls.NewServer(s.grpcOptions()...)}})
 	}
 	if s.rlsHTTPListen != "" {
-		server := s.newServer(s.rls.Handler())
+		server := s.newServer(asOneRequest(s.rls.Handler()))
 		server.ReadTimeout = s.readHeaderTimeout // bodies are small
 		open = append(open, &door{flag: "rls-http-listen", address: s.rlsHTTPListen, server: server})
 	}
@@ -128,6 +129,9 @@ func (s *server) grpcOptions() []grpc.ServerOption {
 		grpc.ConnectionTimeout(s.readHeaderTimeout),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: s.idleTimeout}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: mostPings, PermitWithoutStream: true}),
+		grpc.UnaryInterceptor(func(ctx context.Context, r any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+			return next(wrap.Request(ctx), r) // all its descriptors have one deadline
+		}),
 	}
 }
 

@@ -111,7 +111,7 @@ func (s *server) newEngine() (err error) {
 		return err
 	}
 	s.metrics.ignored(s.live.IgnoredHeaders)
-	s.wrap, s.verdicts = s.live.Handler, s.live.Verdicts
+	s.wrap, s.verdicts = s.bound(s.live.Handler), s.bound(s.live.Verdicts)
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,8 +18,8 @@ import (
 	"github.com/slidegate/slidegate/wrap"
 )
 
-// A backend is where the state is: in memory, or in Redis behind a circuit, with what remembers refusals before that and
-// what decides while Redis is away around it.
+// A backend is where the state is: in memory, or in Redis behind a circuit and a deadline, with what remembers refusals before
+// that and what decides while Redis is away around it.
 type backend struct {
 	slidegate.Store
 	remote     slidegate.Store     // Redis behind its circuit, nil for memory: it may be away
@@ -78,9 +79,9 @@ func (s *server) inRedis(r *storage.Redis) (*backend, error) {
 	store := redisstore.New(client, append(r.Options(), redisstore.WithLogger(s.log), redisstore.WithoutOutages())...)
 	circuit := wrap.Circuit(store, wrap.Ignore(redisstore.ErrNewerFormat))
 	b := &backend{
-		Store:      wrap.Observe(circuit, func(e wrap.Event) { s.asked(e.Err) }),
+		Store:      wrap.Observe(wrap.Deadline(circuit, r.Timeout), func(e wrap.Event) { s.asked(e.Err) }),
 		remote:     circuit,
-		about:      fmt.Sprintf("%s, keys %s:{…}: shared by all who use it; it has %s for an answer, and is asked once a second while it gives none", r.Address, r.Prefix, r.Timeout),
+		about:      fmt.Sprintf("%s, keys %s:{…}: shared by all who use it; it has %s for all that a request asks it, and is asked once a second while it gives no answer", r.Address, r.Prefix, r.Timeout),
 		collectors: redisMetrics(store, circuit),
 		close:      client.Close,
 	}
@@ -93,6 +94,21 @@ func (s *server) inRedis(r *storage.Redis) (*backend, error) {
 	}
 	s.fallBack(b)
 	return b, nil
+}
+
+// bound has all that a request asks of Redis take no longer together than one call may, where it may ask more than once: for
+// several rules, or to charge there what a share has admitted.
+func (s *server) bound(gate func(http.Handler) http.Handler) func(http.Handler) http.Handler {
+	if s.backend.remote == nil || s.live == nil && s.backend.fallback == nil {
+		return gate
+	}
+	return func(next http.Handler) http.Handler { return asOneRequest(gate(next)) }
+}
+
+func asOneRequest(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.ServeHTTP(w, r.WithContext(wrap.Request(r.Context())))
+	})
 }
 
 // asked tells of an outage of the store once, whichever door and rule meets it first.
