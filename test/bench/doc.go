@@ -7,6 +7,7 @@
 //	go run ./compare               all in turn, round by round: medians, ratios, targets met or missed
 //	go run ./compare -only hot1    a part of it; -list names the parts
 //	go run ./compare -only redis   what is kept in Redis
+//	go run ./compare -only doors   what the command answers over a socket
 //
 // A ratio is the median of the ratios round by round, so that what slows the machine for a while
 // slows both sides of it. Where a machine is never quiet, the ratio of the least times says more: it
@@ -23,6 +24,17 @@
 // process, over 16 connections. Over a socket most of the time is net/http's and the kernel's. Where a target is missed that
 // the floor misses too (a middleware that limits nobody, and only puts a decision in the context and sets two fields), it says
 // forbidden.
+//
+// # Doors
+//
+// The parts whose names begin with "doors" start the command, and what it is held against, as processes of their own on free ports of
+// 127.0.0.1, and stop them. Clients do little else than write and read, as a proxy does, and what is asked about has room.
+//
+//   - doors-auth, doors-json: forward-auth as nginx asks, and POST /v1/take, in memory, over 16 connections. They are held against a
+//     bare server of net/http that answers what the door answered first: the same fields and the same body.
+//   - doors-rls: the rate limit service of Envoy, 32 calls under way on each of two connections, one descriptor of two entries. It is held
+//     against envoyproxy/ratelimit on a Redis of the run, which is built with go install from the Go module proxy, with
+//     the same rules. A server of gRPC that knows its answer is the floor.
 //
 // # Redis
 //

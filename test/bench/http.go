@@ -54,6 +54,9 @@ func FloorOf(part, contender string) string {
 	if (part == "http-allowed" || part == "http-crowd") && (contender == LogDraft8 || contender == CounterDraft8) {
 		return HTTPFloor
 	}
+	if part == "doors-rls" && contender == RLSDoor {
+		return BareGRPC
+	}
 	return ""
 }
 

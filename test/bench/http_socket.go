@@ -3,6 +3,7 @@ package bench
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -23,19 +24,14 @@ const socketBody = "hello"
 
 // A Socket is a server of net/http on a free port of 127.0.0.1 with connections to it that are kept alive.
 type Socket struct {
+	connections
 	server *http.Server
 	done   chan error
-	conns  []socketConn
 	stop   func()
 }
 
-type socketConn struct {
-	net.Conn
-	in *bufio.Reader
-}
-
 // OpenSocket puts a middleware before a handler that says hello, and connects to it. A nil one is the handler alone.
-func OpenSocket(m *Middleware, connections int) (s *Socket, err error) {
+func OpenSocket(m *Middleware, count int) (s *Socket, err error) {
 	var handler http.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, socketBody) })
 	s = &Socket{done: make(chan error, 1), stop: nothing}
 	if m != nil {
@@ -47,35 +43,60 @@ func OpenSocket(m *Middleware, connections int) (s *Socket, err error) {
 	}
 	s.server = &http.Server{Handler: handler}
 	go func() { s.done <- s.server.Serve(l) }()
-	for range connections {
-		c, err := net.Dial("tcp", l.Addr().String())
-		if err != nil {
-			s.Close()
-			return nil, err
-		}
-		s.conns = append(s.conns, socketConn{c, bufio.NewReader(c)})
+	if s.connections, err = connect(l.Addr().String(), count, []string{socketRequest}); err != nil {
+		s.Close()
+		return nil, err
 	}
 	return s, nil
 }
 
 // Close ends the server and the connections.
 func (s *Socket) Close() {
-	for _, c := range s.conns {
-		_ = c.Close()
-	}
+	s.connections.Close()
 	_ = s.server.Close()
 	<-s.done
 	s.stop()
 }
 
+// connections are to one server, kept alive.
+type connections []*connection
+
+// A connection sends requests one after the other, and after the last the first again.
+type connection struct {
+	net.Conn
+	in       *bufio.Reader
+	requests []string
+	next     int
+}
+
+// connect makes connections, each of which begins elsewhere in the requests.
+func connect(addr string, count int, requests []string) (all connections, err error) {
+	for i := range count {
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			all.Close()
+			return nil, err
+		}
+		all = append(all, &connection{c, bufio.NewReader(c), requests, i * len(requests) / count})
+	}
+	return all, nil
+}
+
+// Close closes all of them.
+func (all connections) Close() {
+	for _, c := range all {
+		_ = c.Conn.Close() // whatever its state
+	}
+}
+
 // Ask sends calls requests, on all connections at once and on each with the next one as soon as it is answered.
-func (s *Socket) Ask(calls int) error {
+func (all connections) Ask(calls int) error {
 	var wg sync.WaitGroup
-	failed := make(chan error, len(s.conns))
-	for i := range s.conns {
+	failed := make(chan error, len(all))
+	for _, c := range all {
 		wg.Go(func() {
-			for range calls / len(s.conns) {
-				if err := s.conns[i].ask(); err != nil {
+			for range calls / len(all) {
+				if err := c.ask(); err != nil {
 					failed <- err
 					return
 				}
@@ -88,8 +109,12 @@ func (s *Socket) Ask(calls int) error {
 }
 
 // ask sends one request and reads its answer, with as little work as will do.
-func (c *socketConn) ask() error {
-	if _, err := io.WriteString(c.Conn, socketRequest); err != nil {
+func (c *connection) ask() error {
+	request := c.requests[c.next]
+	if c.next++; c.next == len(c.requests) {
+		c.next = 0
+	}
+	if _, err := io.WriteString(c.Conn, request); err != nil {
 		return err
 	}
 	length := -1
@@ -110,8 +135,8 @@ func (c *socketConn) ask() error {
 			break
 		}
 	}
-	if length != len(socketBody) {
-		return fmt.Errorf("the answer has %d bytes, want %d", length, len(socketBody))
+	if length < 0 {
+		return errors.New("the answer does not say how long it is")
 	}
 	_, err := c.in.Discard(length)
 	return err

@@ -36,16 +36,16 @@ func main() {
 	fmt.Printf("%s, %s/%s, GOMAXPROCS %d, %d rounds\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0), *rounds)
 	missed := 0
 	for _, p := range chosen {
-		if p.isRedis() && !hasServer() {
+		if p.needsRedis() && !hasServer() {
 			continue
 		}
 		missed += p.perform()
 	}
-	stopServer()
 	fmt.Printf("\n%d targets missed\n", missed)
 	if *enforce && missed > 0 {
-		os.Exit(1)
+		end(1)
 	}
+	end(0)
 }
 
 // matches tells whether a comma-separated list names s; an empty list names everything.

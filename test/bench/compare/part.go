@@ -50,7 +50,7 @@ func parts() []part {
 	for _, c := range bench.Crowds() {
 		all = append(all, requests(c))
 	}
-	return append(append(all, socket(), allocations()), redisParts()...)
+	return append(append(all, socket(), allocations()), append(doorParts(), redisParts()...)...)
 }
 
 func about(w *bench.Workload) string {
@@ -246,7 +246,7 @@ func (p *part) run() map[string][]float64 {
 			t, err := r.measure()
 			if err != nil {
 				note("compare: %v", err)
-				os.Exit(1)
+				end(1)
 			}
 			times[r.name] = append(times[r.name], t)
 		}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -18,7 +17,7 @@ var (
 	started bool
 )
 
-func (p *part) isRedis() bool { return strings.HasPrefix(p.name, "redis") }
+func (p *part) needsRedis() bool { return strings.HasPrefix(p.name, "redis") || p.name == "doors-rls" }
 
 // hasServer tells whether there is a Redis, or what to install. Who has asked for a part by its name wants it.
 func hasServer() bool {
@@ -28,7 +27,7 @@ func hasServer() bool {
 	}
 	note("compare: the parts on Redis are left out: %v", err)
 	if *only != "" {
-		os.Exit(1)
+		end(1)
 	}
 	return false
 }
@@ -171,7 +170,7 @@ func (p *part) bear() (missed int) {
 			pace, err := p.load.Run(redis(), c)
 			if err != nil {
 				note("compare: %v", err)
-				os.Exit(1)
+				end(1)
 			}
 			if failed := pace.Count[bench.Failed]; failed > 0 {
 				note("%s, %s: %.2f %% of the decisions were errors", p.name, c.Name, 100*float64(failed)/float64(pace.Decisions))
