@@ -24,6 +24,10 @@ func TestAllocations(t *testing.T) {
 	if n := testing.AllocsPerRun(1000, func() { clear(w.h); apart.ServeHTTP(w, r) }); n > 0 {
 		t.Errorf("%v allocations for an admitted request with its fields, want none", n)
 	}
+	observed := newSite(t, limits(slidegate.PerHour(1e9)), httpgate.WithoutContext(), httpgate.Observe(func(*httpgate.Event) {})).handler
+	if n := testing.AllocsPerRun(1000, func() { clear(w.h); observed.ServeHTTP(w, r) }); n > 1 {
+		t.Errorf("%v allocations for an admitted request that is observed, want at most 1", n)
+	}
 	refused := newSite(t, limits(slidegate.PerHour(1).Named("burst"), slidegate.PerDay(1).Named("day"))).handler
 	refused.ServeHTTP(w, r)
 	if n := testing.AllocsPerRun(1000, func() { clear(w.h); refused.ServeHTTP(w, r) }); n > 0 {

@@ -28,18 +28,25 @@ type Event struct {
 	After    bool                // Err came after the verdict, of which there is another event
 }
 
+// A report is an event with its copy of the decision.
+type report struct {
+	Event
+	decision slidegate.Decision
+}
+
 // tell calls the observers.
 func (g *Gate) tell(p *passage, key string, reason Reason, begin time.Time) {
-	e := Event{Key: key, Reason: reason, Canceled: p.Context.Err() != nil, Took: time.Since(begin), Shadow: g.shadow, Banned: p.banned}
+	e := new(report)
+	e.Event = Event{Key: key, Reason: reason, Canceled: p.Context.Err() != nil, Took: time.Since(begin), Shadow: g.shadow, Banned: p.banned}
 	if p.banBegan {
 		e.BanBegan = g.ban.length
 	}
 	if e.Err = p.err; p.decided {
-		d := p.decision
-		e.Decision, e.Err = &d, nil
+		e.decision = p.decision
+		e.Decision, e.Err = &e.decision, nil
 	}
 	for _, f := range g.observers {
-		g.call(f, &e)
+		g.call(f, &e.Event)
 	}
 }
 

@@ -106,7 +106,9 @@ func (d *door) do(ctx context.Context, q *request) (result Result, fields http.H
 
 // take asks the gate, which tells the observers and knows the fields.
 func (d *door) take(ctx context.Context, q *request, limiter *slidegate.Limiter) (Result, http.Header) {
-	o := d.gate.Decide(asking.WithContext(&asked{ctx, limiter, q.key, q.cost}))
+	a := &question{asked: asked{ctx, limiter, q.key, q.cost}}
+	a.request = *asking.WithContext(&a.asked)
+	o := d.gate.Decide(&a.request)
 	switch {
 	case o.Err != nil:
 		return undecided(o.Err), nil
@@ -125,6 +127,12 @@ type asked struct {
 	limiter *slidegate.Limiter
 	key     string
 	cost    int64
+}
+
+// A question is what is asked and the request that carries it, in one piece of memory.
+type question struct {
+	asked
+	request http.Request
 }
 
 func askedIn(r *http.Request) *asked { return r.Context().(*asked) }
@@ -178,13 +186,65 @@ var (
 	jsonType = []string{"application/json"}
 )
 
-func write(w http.ResponseWriter, status int, answer any) {
-	body, _ := json.Marshal(answer) // of numbers and strings: there is nothing to fail
-	body = append(body, '\n')
+// shortBody is the length up to which net/http says itself how long a body is.
+const shortBody = 2048
+
+func write(w http.ResponseWriter, status int, body []byte) {
 	h := w.Header()
+	if len(body) > shortBody {
+		h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	}
 	h["Content-Type"] = jsonType
-	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	h["Cache-Control"] = noStore
 	w.WriteHeader(status)
 	_, _ = w.Write(body) // the caller's going away is no concern here
+}
+
+// appendTo writes an answer as encoding/json does, which would take longer than the decision.
+func (a *Answer) appendTo(b []byte) []byte {
+	b = strconv.AppendBool(append(b, `{"allowed":`...), a.Allowed)
+	b = appendNumber(b, `,"cost":`, a.Cost)
+	if a.Time != 0 {
+		b = appendNumber(b, `,"t":`, a.Time)
+	}
+	b = appendNumber(b, `,"remaining":`, a.Remaining)
+	b = appendNumber(b, `,"reset_ms":`, a.ResetMS)
+	b = appendNumber(b, `,"retry_ms":`, a.RetryMS)
+	if a.Binding != "" {
+		b = appendString(append(b, `,"binding":`...), a.Binding)
+	}
+	b = append(b, `,"limits":[`...)
+	for i := range a.Limits {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = a.Limits[i].appendTo(b)
+	}
+	return append(b, "]}"...)
+}
+
+func (l *Limit) appendTo(b []byte) []byte {
+	b = appendString(append(b, `{"name":`...), l.Name)
+	b = appendNumber(b, `,"quota":`, l.Quota)
+	b = appendNumber(b, `,"window_ms":`, l.WindowMS)
+	b = appendNumber(b, `,"remaining":`, l.Remaining)
+	b = appendNumber(b, `,"reset_ms":`, l.ResetMS)
+	b = appendNumber(b, `,"retry_ms":`, l.RetryMS)
+	b = strconv.AppendBool(append(b, `,"refuses":`...), l.Refuses)
+	return append(b, '}')
+}
+
+func appendNumber(b []byte, name string, n int64) []byte {
+	return strconv.AppendInt(append(b, name...), n, 10)
+}
+
+// appendString writes the name of a limit, which is printable ASCII.
+func appendString(b []byte, s string) []byte {
+	if strings.ContainsAny(s, `"\<>&`) {
+		text, _ := json.Marshal(s) // there is nothing to fail
+		return append(b, text...)
+	}
+	b = append(b, '"')
+	b = append(b, s...)
+	return append(b, '"')
 }

@@ -3,16 +3,18 @@
 package api
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"crypto/subtle"
 	_ "embed"
+	"encoding/json"
 	"errors"
-	"io"
 	"mime"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/httpgate"
@@ -119,11 +121,12 @@ func (d *door) serveDescription(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (d *door) serveOne(w http.ResponseWriter, r *http.Request, op operation) {
-	body, ok := read(w, r, maxBody)
-	if !ok {
+	buffer := buffers.Get().(*bytes.Buffer)
+	defer release(buffer)
+	if !read(buffer, w, r, maxBody) {
 		return
 	}
-	q, err := parseRequest(body, op)
+	q, err := parseRequest(buffer.Bytes(), op)
 	if err != nil {
 		refuse(w, r, http.StatusBadRequest, err.Error())
 		return
@@ -142,30 +145,49 @@ func (d *door) serveOne(w http.ResponseWriter, r *http.Request, op operation) {
 		w.WriteHeader(result.Status)
 		return
 	}
-	write(w, result.Status, result.Answer)
+	buffer.Reset()
+	write(w, result.Status, append(result.Answer.appendTo(buffer.AvailableBuffer()), '\n'))
+}
+
+// buffers are for the body of a request, of which nothing is kept, and then for that of its answer.
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+// largeBuffer is what is not kept for the next request, in bytes.
+const largeBuffer = 4 << 10
+
+func release(b *bytes.Buffer) {
+	if b.Cap() <= largeBuffer {
+		b.Reset()
+		buffers.Put(b)
+	}
 }
 
 func (d *door) serveBatch(w http.ResponseWriter, r *http.Request) {
-	body, ok := read(w, r, maxBatchBody)
-	if !ok {
+	var buffer bytes.Buffer
+	if !read(&buffer, w, r, maxBatchBody) {
 		return
 	}
-	requests, err := parseBatch(body)
+	requests, err := parseBatch(buffer.Bytes())
 	if err != nil {
 		refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
-	write(w, http.StatusOK, Results{d.doAll(r.Context(), requests)})
+	body, _ := json.Marshal(Results{d.doAll(r.Context(), requests)}) // of numbers and strings: there is nothing to fail
+	write(w, http.StatusOK, append(body, '\n'))
 }
 
-// read returns the body of a request, or answers it. A form, which a page of any site can have a browser send, is not
+// read reads the body of a request, or answers it. A form, which a page of any site can have a browser send, is not
 // JSON, so no such page gets at a door that listens on the browser's machine.
-func read(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, bool) {
+func read(buffer *bytes.Buffer, w http.ResponseWriter, r *http.Request, limit int64) bool {
 	if !isJSON(r.Header.Get("Content-Type")) || r.Header.Get("Content-Encoding") != "" {
 		refuse(w, r, http.StatusUnsupportedMediaType, "allowed is Content-Type: application/json, without a Content-Encoding")
-		return nil, false
+		return false
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	body := r.Body
+	if r.ContentLength < 0 || r.ContentLength > limit { // else net/http ends it there
+		body = http.MaxBytesReader(w, body, limit)
+	}
+	_, err := buffer.ReadFrom(body)
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
@@ -173,7 +195,7 @@ func read(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, bool) {
 	case err != nil:
 		refuse(w, r, http.StatusBadRequest, "the body ends before its end")
 	}
-	return body, err == nil
+	return err == nil
 }
 
 func isJSON(contentType string) bool {

@@ -46,11 +46,11 @@ const noJSON fault = "the body is no JSON object in UTF-8"
 // would see two keys in one request.
 type reader struct{ rest []byte }
 
-func newReader(body []byte) (*reader, error) {
+func newReader(body []byte) (reader, error) {
 	if !utf8.Valid(body) || !json.Valid(body) {
-		return nil, noJSON
+		return reader{}, noJSON
 	}
-	return &reader{body}, nil
+	return reader{body}, nil
 }
 
 // next returns the byte with which the next value, name or end begins, 0 behind the last one.
@@ -78,7 +78,8 @@ func (r *reader) object(allowed []string, value func(name string) error) error {
 	}
 	seen := 0
 	for !r.skip('}') {
-		i := slices.Index(allowed, r.string())
+		name := r.literal()
+		i := slices.IndexFunc(allowed, func(a string) bool { return a == string(name) })
 		if i < 0 {
 			return fault("a member is unknown: allowed is " + strings.Join(allowed, ", "))
 		}
@@ -93,10 +94,10 @@ func (r *reader) object(allowed []string, value func(name string) error) error {
 	return nil
 }
 
-// string reads a string; what is none is an empty one.
-func (r *reader) string() (s string) {
+// literal reads a string, which is part of the body where that has no escapes; what is none is an empty one.
+func (r *reader) literal() []byte {
 	if r.next() != '"' {
-		return ""
+		return nil
 	}
 	end := 1
 	for ; r.rest[end] != '"'; end++ {
@@ -107,15 +108,16 @@ func (r *reader) string() (s string) {
 	literal := r.rest[:end+1]
 	r.rest = r.rest[end+1:]
 	if bytes.IndexByte(literal, '\\') < 0 {
-		return string(literal[1:end])
+		return literal[1:end]
 	}
+	var s string
 	_ = json.Unmarshal(literal, &s) // it is valid
-	return s
+	return []byte(s)
 }
 
 // text reads a string. A surrogate without the other half becomes U+FFFD, so two different ones would be one key.
 func (r *reader) text(name string, limit int) (string, error) {
-	s := r.string()
+	s := string(r.literal())
 	if s == "" || len(s) > limit || strings.ContainsRune(s, utf8.RuneError) {
 		return "", fault(fmt.Sprintf("%s: allowed is a string of 1 to %d bytes without U+FFFD", name, limit))
 	}

@@ -103,15 +103,20 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, r, http.StatusNotFound, "forward-auth is at "+d.Path)
 		return
 	}
-	a := &answer{ResponseWriter: w, deny: d.DenyStatus}
-	original, err := d.rebuild(r, client, reason)
-	if err != nil {
+	q := &question{answer: answer{ResponseWriter: w, deny: d.DenyStatus}}
+	if err := d.rebuild(&q.original, r, client, reason); err != nil {
 		d.once(&d.saidFault, "a proxy asked in a way that its dialect does not have and got 400: is the recipe complete?", "dialect", d.Dialect.name, "error", err)
-		refuse(a, r, http.StatusBadRequest, err.Error())
+		refuse(&q.answer, r, http.StatusBadRequest, err.Error())
 		return
 	}
-	a.bodyless = original.Method == http.MethodHead && r.Method != http.MethodHead
-	d.gated.ServeHTTP(a, original)
+	q.bodyless = q.original.Method == http.MethodHead && r.Method != http.MethodHead
+	d.gated.ServeHTTP(&q.answer, &q.original)
+}
+
+// A question is the request that a proxy asks about, and what answers it, in one piece of memory.
+type question struct {
+	answer
+	original http.Request
 }
 
 // asked tells whether a trusted proxy connected, whatever it said.
@@ -138,19 +143,19 @@ func (d *door) isHere(r *http.Request) bool {
 	return ok && (strings.HasPrefix(rest, "/") || rest == "*")
 }
 
-// rebuild returns the request that r asks about.
-func (d *door) rebuild(r *http.Request, client netip.Addr, reason httpgate.Reason) (*http.Request, error) {
+// rebuild makes the request that r asks about.
+func (d *door) rebuild(original, r *http.Request, client netip.Addr, reason httpgate.Reason) error {
 	switch reason {
 	case httpgate.ReasonNoHeader:
-		return nil, faulty("the field " + d.Dialect.client + " is missing")
+		return faulty("the field " + d.Dialect.client + " is missing")
 	case httpgate.ReasonMalformed:
-		return nil, faulty("the field " + d.Dialect.client + " does not end with an address")
+		return faulty("the field " + d.Dialect.client + " does not end with an address")
 	}
 	method, uri, host, scheme, err := d.Dialect.original(r, d.Path)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	original := r.WithContext(r.Context())
+	*original = *r.WithContext(r.Context())
 	original.Method, original.Host, original.RequestURI = method, host, uri.RequestURI()
 	original.URL = uri
 	uri.Scheme, uri.Host = scheme, host
@@ -161,7 +166,7 @@ func (d *door) rebuild(r *http.Request, client netip.Addr, reason httpgate.Reaso
 	original.RemoteAddr = netip.AddrPortFrom(client, 0).String()
 	original.Body, original.ContentLength, original.TransferEncoding = http.NoBody, 0, nil
 	original.TLS, original.Form, original.PostForm, original.MultipartForm = nil, nil, nil, nil
-	return original, nil
+	return nil
 }
 
 // refuse answers in the gate's place.

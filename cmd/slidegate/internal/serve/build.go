@@ -236,6 +236,9 @@ func (s *server) gateOptions() []httpgate.Option {
 	if !s.key.IsAddress() {
 		options = append(options, httpgate.By(s.keyOf))
 	}
+	if s.listen == "" {
+		options = append(options, httpgate.WithoutContext()) // nobody but what is behind --listen looks for the decision there
+	}
 	if s.onStoreError == "closed" {
 		return append(options, httpgate.FailClosed())
 	}
