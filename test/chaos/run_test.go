@@ -54,7 +54,7 @@ func (r *run) awaitOutage() {
 		at     *replica
 		status int
 		says   string
-	}{{r.open, http.StatusOK, "requests pass"}, {r.closed, http.StatusServiceUnavailable, "requests get 503"}} {
+	}{{r.open, http.StatusOK, "requests pass"}, {r.closed, http.StatusServiceUnavailable, "requests get 503"}, {r.sharing, http.StatusOK, "by its share"}} {
 		if status, text := c.at.get("/readyz"); status != c.status || !strings.Contains(text, c.says) {
 			r.t.Errorf("%s: /readyz is %d, %q", c.at.name, status, text)
 		}
@@ -128,8 +128,13 @@ func (r *run) check() {
 	if n := r.undecided(r.breaking, r.mended); r.effect == some && n == 0 {
 		r.t.Error("the fault kept nobody from being decided")
 	}
-	if n := r.fallback.Stats().Decided; r.effect == all && n == 0 {
-		r.t.Error("the fallback was not needed")
+	byShare := map[string]float64{
+		"fallback": float64(r.fallback.Stats().Decided), "sharing": r.sharing.metrics()["slidegate_fallback_decisions_total"],
+	}
+	for name, n := range byShare {
+		if r.effect == all && n == 0 {
+			r.t.Errorf("%s decided nothing by its share", name)
+		}
 	}
 	if r.effect != away {
 		r.checkCounts()
@@ -237,7 +242,7 @@ func (r *run) undecided(from, to time.Time) (n int) {
 }
 
 // checkBudgets wants no window to hold more than the bound. Redis holds to the quota, and to another one for those
-// who ask after it has forgotten; a fallback holds to its share.
+// who ask after it has forgotten; each fallback holds to its share.
 func (r *run) checkBudgets() {
 	for _, b := range []*budget{r.crowd, r.rules} {
 		bound := b.quota
@@ -263,8 +268,8 @@ func (r *run) checkBudgets() {
 		if ofAll < b.quota/2 {
 			r.t.Errorf("%s: %d were admitted in one window, want %d at least: all is asked for", b.name, ofAll, b.quota/2)
 		}
-		if b == r.crowd && ofAll > bound+share {
-			r.t.Errorf("%s: %d were admitted in one window, want %d at most", b.name, ofAll, bound+share)
+		if b == r.crowd && ofAll > bound+shares {
+			r.t.Errorf("%s: %d were admitted in one window, want %d at most", b.name, ofAll, bound+shares)
 		}
 	}
 }

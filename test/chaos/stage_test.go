@@ -32,11 +32,12 @@ const (
 
 	quota  = 60
 	window = 2 * time.Second
-	share  = quota / 4 // of the limiter with a fallback
+	share  = quota / 4 // of each that has a fallback
+	shares = 2 * share // of all of them
 )
 
-// A stage is all that a fault meets: a Redis, two processes of the command that do the one and the other where they
-// cannot decide, two limiters in a program, and who asks them all.
+// A stage is all that a fault meets: a Redis, three processes of the command that let pass, turn away, and decide by a
+// share where Redis cannot be asked, two limiters in a program, and who asks them all.
 type stage struct {
 	t testing.TB
 
@@ -46,14 +47,14 @@ type stage struct {
 	watched *redistest.Watched
 	cluster *redistest.RedisCluster
 
-	open, closed *replica
-	replicas     []*replica // all of them
-	fallback     *wrap.FallbackStore
-	circuits     []*wrap.CircuitStore // of the limiters in this program
-	stores       []*redisstore.Store
-	upstream     *upstream
-	voices       []*voice
-	crowd, rules *budget
+	open, closed, sharing *replica
+	replicas              []*replica // all of them
+	fallback              *wrap.FallbackStore
+	circuits              []*wrap.CircuitStore // of the limiters in this program
+	stores                []*redisstore.Store
+	upstream              *upstream
+	voices                []*voice
+	crowd, rules          *budget
 
 	hush func() // ends what the voices say, and waits for it
 }
@@ -74,7 +75,7 @@ func newStage(t testing.TB, redis func(*stage)) *stage {
 	return s
 }
 
-// newReplicas starts the command with every door that speaks HTTP, once for each policy and client.
+// newReplicas starts the command with every door that speaks HTTP, once for each policy.
 func (s *stage) newReplicas() {
 	rules := s.t.(*testing.T).TempDir()
 	text := fmt.Sprintf("domain: chaos\ndescriptors:\n  - key: client\n    rate_limit: {unit: second, requests_per_unit: %d}\n", s.rules.quota)
@@ -89,13 +90,16 @@ func (s *stage) newReplicas() {
 	}
 	s.open = newReplica(s.t, "open", args("--on-store-error", "open", "--client", "rueidis")...)
 	s.closed = newReplica(s.t, "closed", args("--on-store-error", "closed", "--client", "goredis")...)
-	s.replicas = []*replica{s.open, s.closed}
+	s.sharing = newReplica(s.t, "sharing", args("--fallback", "1/4", "--remember-refusals", "1s")...)
+	s.replicas = []*replica{s.open, s.closed, s.sharing}
 	s.add(&voice{name: "open proxy", at: s.open, undecided: passed, budget: s.crowd}, toProxy)
 	s.add(&voice{name: "open auth", at: s.open, undecided: passed, budget: s.crowd}, toAuth)
 	s.add(&voice{name: "rls", at: s.open, undecided: turnedAway, budget: s.rules}, toRLS)
 	s.add(&voice{name: "closed proxy", at: s.closed, undecided: turnedAway, budget: s.crowd}, toProxy)
 	s.add(&voice{name: "closed auth", at: s.closed, undecided: turnedAway, budget: s.crowd}, toAuth)
 	s.add(&voice{name: "api", at: s.closed, undecided: turnedAway, budget: s.crowd}, toAPI)
+	s.add(&voice{name: "sharing proxy", at: s.sharing, undecided: admitted, budget: s.crowd, isBackup: true}, toProxy)
+	s.add(&voice{name: "sharing api", at: s.sharing, undecided: admitted, budget: s.crowd, isBackup: true}, toAPI)
 }
 
 func (s *stage) add(v *voice, q question) {
