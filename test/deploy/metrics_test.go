@@ -54,7 +54,9 @@ func everyKind(t *testing.T) []*running {
 	limited, redis := settings{"SLIDEGATE_LIMIT": "login=2/1m"}, redistest.Standalone(t).URL()
 	byRules := serve(t, local(nil), "serve", "--config", filepath.Join(dir, "rules.yaml"), "--rls-http-listen", "127.0.0.1:0", "--rls-config", filepath.Join(dir, "rls"))
 	byRules.askRLS(`{"domain": "edge", "descriptors": [{"entries": [{"key": "user", "value": "ada"}]}]}`)
-	return []*running{serve(t, local(limited), "serve"), serve(t, local(limited.with(settings{"SLIDEGATE_STORE": redis})), "serve"), byRules}
+	return []*running{serve(t, local(limited), "serve"), serve(t, local(limited.with(settings{
+		"SLIDEGATE_STORE": redis, "SLIDEGATE_FALLBACK": "replicas", "SLIDEGATE_REMEMBER_REFUSALS": "1s",
+	})), "serve"), byRules}
 }
 
 // parse returns the series of an exposition.
