@@ -47,7 +47,7 @@ func apache(text string) (*pattern, error) {
 		}
 	}
 	p.tail = before
-	return p, p.check()
+	return p.join(), p.check()
 }
 
 // unquoted is what a backslash and a character are in the file of a configuration.

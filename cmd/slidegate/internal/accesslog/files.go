@@ -29,6 +29,7 @@ type file struct {
 
 	format  Format // nil where there is nothing but blank lines
 	guessed bool
+	header  int64 // the number of the line that names its columns, 0 if there is none
 	first   int64 // when its first request was
 	size    int64 // in bytes as it lies there, -1 if nobody can know
 }
@@ -143,20 +144,23 @@ func (l *Log) look(name string) (*file, error) {
 	} else {
 		defer closer.Close()
 	}
-	return f, f.sniff(text, l.asked)
+	return f, f.sniff(text, sniffer{asked: l.asked, fields: l.fields})
 }
 
 // sniff settles the format of a file. It waits for no more of the text than it needs.
-func (f *file) sniff(r *bufio.Reader, asked Format) error {
+func (f *file) sniff(r *bufio.Reader, s sniffer) error {
 	skipMark(r)
 	for want := 1; ; want = r.Buffered() + 1 {
 		_, err := r.Peek(min(want, sniffed))
 		text, _ := r.Peek(min(r.Buffered(), sniffed))
 		ended := err != nil || len(text) == sniffed
-		f.format, f.first = sniff(text, ended, asked)
+		if err := s.look(text, ended); err != nil {
+			return fmt.Errorf("%s: %w", f.name, err)
+		}
+		f.format, f.first, f.header = s.format, s.first, s.header
 		switch {
 		case f.format != nil:
-			f.guessed = asked == nil
+			f.guessed = s.asked == nil
 			return nil
 		case !ended:
 			continue
@@ -164,11 +168,11 @@ func (f *file) sniff(r *bufio.Reader, asked Format) error {
 			return nil
 		case err != nil && err != io.EOF:
 			return cannotRead(f.name, err)
-		case asked != nil:
-			f.format = asked // and the lines will be told
+		case s.asked != nil:
+			f.format = s.asked // and the lines will be told
 			return nil
 		}
-		return fmt.Errorf("%s: its first lines are in no format that is told by itself: name it by --format %s", f.name, "combined, say, or by the string that the server was given")
+		return fmt.Errorf("%s: its first lines are in no format that is told by itself: name it by --format, or give it the string that the server was given", f.name)
 	}
 }
 

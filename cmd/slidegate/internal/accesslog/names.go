@@ -20,7 +20,8 @@ const (
 	requestLine
 	method
 	host
-	target // path and query, or a whole URL
+	target     // path and query, or a whole URL
+	hostTarget // a host and a target in one: shop.example/path?query
 	query
 	status
 	bytesSent
@@ -149,7 +150,11 @@ func (a *assembly) set(m meaning, value []byte) error {
 	case host:
 		a.Host = value
 	case target:
-		a.setTarget(value)
+		a.target(value)
+	case hostTarget:
+		host, _, _ := bytes.Cut(value, []byte{'/'})
+		a.Host = host
+		a.target(value[len(host):])
 	case query:
 		a.Query = bytes.TrimPrefix(value, []byte{'?'})
 	case status:
@@ -171,16 +176,27 @@ func (a *assembly) setTime(m meaning, value []byte) error {
 
 // setLine takes a request line where nothing that is more exact tells of its parts.
 func (a *assembly) setLine(line []byte) {
-	var parts Record
-	parts.setRequest(line)
+	p := partsOf(line)
 	if a.rank[method] == 0 {
-		a.Method = parts.Method
+		a.Method = p.method
 	}
 	if a.rank[target] == 0 {
-		a.Path, a.Query = parts.Path, parts.Query
+		a.Path, a.Query = p.path, p.query
 	}
 	if a.rank[host] == 0 {
-		a.Host = parts.Host
+		a.Host = p.host
+	}
+}
+
+// target takes a target, whose host counts where nothing else tells it.
+func (a *assembly) target(value []byte) {
+	p := partsOfTarget(value)
+	a.Path = p.path
+	if a.rank[query] == 0 {
+		a.Query = p.query
+	}
+	if len(a.Host) == 0 {
+		a.Host = p.host
 	}
 }
 

@@ -25,7 +25,7 @@ func nginx(text string) (*pattern, error) {
 		i, before = len(text)-len(after), nil
 	}
 	p.tail = before
-	return p, p.check()
+	return p.join(), p.check()
 }
 
 func variable(s string) (name, rest string, err error) {

@@ -49,8 +49,6 @@ func (p *pattern) String() string {
 	return p.name
 }
 
-func (p *pattern) Name() string { return p.name }
-
 // check is an error if nobody could read lines of the pattern.
 func (p *pattern) check() error {
 	var has [kinds]bool
@@ -69,13 +67,46 @@ func (p *pattern) check() error {
 	return nil
 }
 
+// join makes one field of two where it is known how they end: $host$request_uri, %U%q, $uri$is_args$args.
+func (p *pattern) join() *pattern {
+	joined := p.elements[:0]
+	for _, e := range p.elements {
+		if len(joined) == 0 || len(e.before) > 0 {
+			joined = append(joined, e)
+			continue
+		}
+		switch last := &joined[len(joined)-1]; {
+		case last.kind == target && (e.kind == query || string(e.name) == "is_args"):
+		case last.kind == host && e.kind == target:
+			last.meaning = meaning{kind: hostTarget, rank: e.rank}
+		case last.kind == hostTarget && e.kind == query:
+		default:
+			joined = append(joined, e)
+		}
+	}
+	p.elements = joined
+	return p
+}
+
 // NewParser implements [Format].
-func (p *pattern) NewParser() Parser { return &patternParser{pattern: p} }
+func (p *pattern) NewParser() Parser { return &patternParser{pattern: p, until: len(p.elements)} }
+
+// newBriefParser implements [briefly]: what follows the last field that tells the time or the address is not read.
+func (p *pattern) newBriefParser() Parser {
+	until := 0
+	for i, e := range p.elements {
+		if e.kind == timeOfRequest || e.kind == address || e.kind == duration {
+			until = i + 1
+		}
+	}
+	return &patternParser{pattern: p, until: until}
+}
 
 type patternParser struct {
 	*pattern
 	assembly
 	parts timeParts
+	until int // elements that are read
 }
 
 // Parse implements [Parser]. A line that was cut short after the time and the address is a request all the
@@ -87,7 +118,7 @@ func (p *patternParser) Parse(line []byte, r *Record) error {
 	if !ok {
 		return errShape
 	}
-	for i := range p.elements {
+	for i := range p.until {
 		value, left, found := p.cut(rest, i)
 		if err := p.field(&p.elements[i], value); err != nil {
 			return err
@@ -259,6 +290,8 @@ var (
 
 	// https://docs.aws.amazon.com/elasticloadbalancing/latest/application/load-balancer-access-logs.html
 	albPattern = alb()
+
+	patterns = []*pattern{commonPattern, combinedPattern, vhostPattern, albPattern}
 )
 
 func named(name, text string) *pattern {

@@ -3,6 +3,7 @@ package accesslog
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,7 +38,12 @@ type Options struct {
 	Stdin io.Reader // what - stands for
 
 	Format Format // nil: told for each file from its first lines
+	Fields Fields // what fields are, where the format is told from the lines
 	Strict bool   // a line that cannot be read ends the reading with an error
+
+	// Brief says that subjects ask for nothing but the time and the address of a record, or what an event has: the
+	// rest may be missing, and is where that saves time.
+	Brief bool
 
 	// Progress is told how many bytes came from a file, from another goroutine. nil: nobody is.
 	Progress func(n int)
@@ -95,11 +101,13 @@ func (b *BadLines) line(file string, line int64, reason error) {
 	}
 }
 
-// A Log is files that are read as one, each from its beginning, in the order of their first requests;
-// files without one, and those of one time, stay in the order in which they were named.
+// A Log is files that are read as one, each from its beginning, in the order of their first requests, those of
+// one time in the order in which they were named. Files in which none was found come first.
 type Log struct {
 	asked    Format
+	fields   Fields
 	strict   bool
+	brief    bool
 	stdin    io.Reader
 	progress func(n int)
 	idle     func()
@@ -119,7 +127,7 @@ func Open(o Options) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Log{asked: o.Format, strict: o.Strict, stdin: o.Stdin, progress: o.Progress, idle: o.Idle}
+	l := &Log{asked: o.Format, fields: o.Fields, strict: o.Strict, brief: o.Brief, stdin: o.Stdin, progress: o.Progress, idle: o.Idle}
 	if l.progress == nil {
 		l.progress = func(int) {}
 	}
@@ -137,18 +145,8 @@ func Open(o Options) (*Log, error) {
 		}
 		l.files = append(l.files, f)
 	}
-	slices.SortStableFunc(l.files, earlier)
+	slices.SortStableFunc(l.files, func(a, b *file) int { return cmp.Compare(a.first, b.first) })
 	return l, nil
-}
-
-func earlier(a, b *file) int {
-	switch {
-	case a.format == nil || b.format == nil || a.first == b.first:
-		return 0
-	case a.first < b.first:
-		return -1
-	}
-	return 1
 }
 
 func (l *Log) fits(f *file) error {
@@ -188,6 +186,17 @@ func (l *Log) Format() string {
 		return "auto"
 	}
 	return strings.Join(all, ", ")
+}
+
+// Fields returns which field of the log was taken for the time, the ip, the path and so on, where names tell
+// it: in JSON and in columns, as the first line of the first file has it. It is empty otherwise.
+func (l *Log) Fields() map[string]string {
+	for _, f := range l.files {
+		if d, ok := f.format.(described); ok {
+			return d.describe()
+		}
+	}
+	return nil
 }
 
 // Guessed tells whether a format was told from the lines of a file.
@@ -264,7 +273,7 @@ func (l *Log) Read(ctx context.Context, subjects func() Subject, take func(*Entr
 	for range workers {
 		subject := subjects()
 		parsing.Go(func() {
-			w := worker{subject: subject}
+			w := worker{subject: subject, brief: l.brief}
 			for b := range p.work {
 				w.parse(b)
 				b.parsed <- struct{}{}
@@ -462,6 +471,7 @@ func (s *splitter) end(b *block, err error) error {
 // A worker takes blocks apart.
 type worker struct {
 	subject Subject
+	brief   bool
 	format  Format
 	parser  Parser
 	record  Record
@@ -474,14 +484,14 @@ func (w *worker) parse(b *block) {
 		return
 	}
 	if w.format != b.file.format {
-		w.format, w.parser = b.file.format, b.file.format.NewParser()
+		w.format, w.parser = b.file.format, newParser(b.file.format, w.brief)
 	}
 	w.record.File, w.record.Line = b.file.name, b.first
 	for text := b.text; len(text) > 0; w.record.Line++ {
 		var line []byte
 		line, text, _ = bytes.Cut(text, newline)
 		line = bytes.TrimSuffix(line, carriageReturn)
-		if isBlank(line) {
+		if isBlank(line) || w.record.Line == b.file.header {
 			continue
 		}
 		if err := w.parseLine(b, line); err == ErrSkip {

@@ -177,37 +177,44 @@ func canonical(name []byte) string {
 	return textproto.CanonicalMIMEHeaderKey(string(bytes.ReplaceAll(name, []byte{'_'}, []byte{'-'})))
 }
 
-// setRequest takes a request line apart: a method, a target and a version. One that is none, as
-// servers log what was no HTTP, tells nothing and is a request all the same.
-func (r *Record) setRequest(line []byte) {
+// parts are what a request line tells.
+type parts struct{ method, host, path, query []byte }
+
+// partsOf takes a request line apart: a method, a target and a version. One that is none, as servers log what was
+// no HTTP, tells nothing and is a request all the same.
+func partsOf(line []byte) (p parts) {
 	method, rest, ok := bytes.Cut(line, space)
-	if !ok || len(method) == 0 {
-		return
+	if !ok || len(method) == 0 || string(method) == "-" {
+		return p
 	}
-	r.Method = method
-	if i := bytes.LastIndex(rest, []byte(" HTTP/")); i >= 0 {
+	if i := bytes.LastIndexByte(rest, ' '); i >= 0 && bytes.HasPrefix(rest[i+1:], []byte("HTTP/")) {
 		rest = rest[:i]
 	}
-	r.setTarget(rest)
+	p = partsOfTarget(rest)
+	p.method = method
+	return p
 }
 
-// setTarget takes the target of a request apart: /path?query or a whole URL.
-func (r *Record) setTarget(target []byte) {
-	if i := bytes.Index(target, []byte("://")); i > 0 && bytes.IndexByte(target[:i], '/') < 0 {
-		host, _, _ := bytes.Cut(target[i+3:], []byte{'/'})
-		host, _, _ = bytes.Cut(host, []byte{'?'})
-		target = target[i+3+len(host):]
-		if len(r.Host) == 0 {
-			r.Host = host
-		}
-		if len(target) == 0 {
-			target = []byte{'/'}
+// partsOfTarget takes the target of a request apart: /path?query or a whole URL.
+func partsOfTarget(target []byte) (p parts) {
+	if len(target) > 0 && target[0] != '/' {
+		if i := bytes.Index(target, []byte("://")); i > 0 {
+			end := bytes.IndexAny(target[i+3:], "/?")
+			if end < 0 {
+				end = len(target) - i - 3
+			}
+			p.host, target = target[i+3:i+3+end], target[i+3+end:]
+			if len(target) == 0 {
+				target = []byte{'/'}
+			}
 		}
 	}
-	path, query, ok := bytes.Cut(target, []byte{'?'})
-	if r.Path = path; ok {
-		r.Query = query
+	if i := bytes.IndexByte(target, '?'); i >= 0 {
+		p.path, p.query = target[:i], target[i+1:]
+		return p
 	}
+	p.path = target
+	return p
 }
 
 var space = []byte{' '}

@@ -26,22 +26,26 @@ have admitted and refused, which limit refused, and who was refused most. The cl
 log, and nothing is sent anywhere. With --store redis://… the state is in Redis, on the same clock
 and under keys of its own; the answers are the same.
 
-A FILE is an access log in the Common or Combined Log Format, whose clients are told apart by
-their address as it stands in the first field, or has one JSON object a line:
+A FILE is an access log of Apache, nginx, Caddy, Traefik, Envoy or an AWS load balancer, JSON lines
+or columns with names, whose clients are told apart by their address as it is written; or it has one
+event a line, as a JSON object:
 
   {"t": 1757750400000, "op": "take", "key": "a", "cost": 1}
 
 where t is in milliseconds since 1970 or an RFC 3339 time, op is take, peek or reset and may be
-left out, as may a cost of 1. Files packed by gzip are unpacked; - is standard input; several
-files are read as one log.
+left out, as may a cost of 1. The format is told from the first lines; give --format the string of
+nginx's log_format or of Apache's LogFormat for a log that has one of its own. Files packed by gzip,
+zstd or bzip2 are unpacked; - is standard input; several files, or a quoted pattern such as
+'access.log*', are read as one log, in the order of their times.
 
 A log need not be in the order of time: events are replayed in it, and those of one time in the
 order of the file. A line that cannot be read is counted and passed over. A log of more than a
-million lines is put in order through a temporary file of 21 bytes a line, which goes to $TMPDIR.`
+million lines is put in order through a temporary file of about 5 bytes a line, which goes to $TMPDIR.`
 
 const example = `  slidegate replay --limit 60/1m access.log.gz
   slidegate replay --limit burst=10/1s --limit sustained=100/1m --json access.log access.log.1
-  zstdcat access.log.zst | slidegate replay --limit 60/1m,counter -
+  slidegate replay --limit 60/1m --format '$remote_addr [$time_iso8601] "$request" $status' access.log
+  kubectl logs ingress | slidegate replay --limit 60/1m,counter --key header:X-Api-Key -
   slidegate replay --limit 3/1s --verdicts events.jsonl`
 
 // storeTimeout is how long Redis may take: somebody who rehearses waits rather than goes without.
@@ -72,7 +76,7 @@ func Command() *cobra.Command {
 			}
 			r.stdin, r.stdout, r.stderr = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
 			storage.Warn(r.stderr, r.redis)
-			return r.do(cmd.Context())
+			return source.Interruptible(cmd.Context(), r.do)
 		},
 	}
 	f := cmd.Flags()

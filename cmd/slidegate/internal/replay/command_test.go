@@ -3,6 +3,7 @@ package replay
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -397,6 +398,15 @@ func TestBadCalls(t *testing.T) {
 		{limited("--store", "redis://127.0.0.1:1", "--store-prefix", "a{b", event), `--store-prefix "a{b": allowed is text that is not blank`, true},
 		{limited("--format", "xml", event), `--format "xml": allowed is auto, jsonl, common, combined`, true},
 		{limited("--key", "colour", event), `--key "colour": part "colour" is unknown: allowed is ip, header:NAME`, true},
+		{limited("--key", "header", access), `--key "header": part "header" is unknown: allowed is ip, header:NAME`, true},
+		{limited("--key", "header:X-Key", access), "--key header:X-Key: no line of the log has header:X-Key", false},
+		{limited("--key", "header:X-Key", event), "e.jsonl has events, which have keys of their own", false},
+		{limited("--field", "ip", access), `--field "ip": allowed is WHAT=NAME`, true},
+		{limited("--field", "adress=x", access), `--field "adress=x": allowed before = is bytes, duration, host, ip, method, path, query, request, status, time`, true},
+		{limited("--columns", "time,ip", access), `--format "auto": columns have names in csv and tsv alone`, true},
+		{limited("--format", "csv", "--columns", "time,x", access), `--format "csv": no column is the client's address`, true},
+		{limited("--format", "$remote_addr", access), "--format \"$remote_addr\": no field is the time of the request", true},
+		{limited("--format", "%h%u %t", access), `--format "%h%u %t": nothing stands between two fields`, true},
 		{limited("--verdicts", "--json", event), "--verdicts and --json: one of them", true},
 		{limited("-", "-"), "- stands for standard input and may be given once", true},
 		{limited(event, filepath.Join(dir, "none")), "there is no file " + dir, false},
@@ -474,3 +484,122 @@ const (
 	noAddress = "the client's address is not an IPv4 or IPv6 address"
 	maxLine   = 1 << 20
 )
+
+// TestCutFileIsReportedAndFails: what is there is told, that something is missing too, and the command fails.
+func TestCutFileIsReportedAndFails(t *testing.T) {
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	for i := range 10 {
+		fmt.Fprintf(z, "{\"t\":%d,\"key\":\"a\"}\n", i)
+	}
+	z.Close()
+	cut := filepath.Join(t.TempDir(), "cut.gz")
+	write(t, cut, packed.String()[:packed.Len()-4])
+	const missing = "cut.gz cannot be read: unexpected EOF after line 10"
+	for _, how := range []string{"--json", "--json=false", "--verdicts"} {
+		out, _, err := replayed("", "--limit", "3/1s", how, cut)
+		if err == nil || !strings.Contains(err.Error(), missing) {
+			t.Errorf("%s: %v", how, err)
+		}
+		switch how {
+		case "--verdicts":
+			if strings.Count(out, "\n") != 10 {
+				t.Errorf("%s", out)
+			}
+		case "--json":
+			var r Report
+			if err := json.Unmarshal([]byte(out), &r); err != nil || r.Admitted != 3 || r.Refused != 7 || len(r.CutShort) != 1 || !strings.Contains(r.CutShort[0], missing) {
+				t.Errorf("%v: %s", err, out)
+			}
+		default:
+			if !strings.Contains(out, missing+": what follows is missing here.") || !strings.Contains(out, "refused        7") {
+				t.Errorf("%s", out)
+			}
+		}
+	}
+}
+
+// TestStrict: a line that cannot be read is an error then, and no report comes of it.
+func TestStrict(t *testing.T) {
+	out, _, err := replayed("{\"t\":1,\"key\":\"a\"}\nno\n", "--limit", "1/1s", "--strict", "-")
+	if err == nil || err.Error() != "standard input:2: "+noObject || out != "" {
+		t.Errorf("%v, %q", err, out)
+	}
+}
+
+// TestSpread: five requests of one second are as far apart as they can be, which a limit over less than a second sees.
+func TestSpread(t *testing.T) {
+	lines := strings.Repeat("10.0.0.1 - - [01/Mar/2021:00:00:02 +0000] \"GET / HTTP/1.0\" 200 1\n", 5)
+	together := reported(t, lines, "--limit", "1/200ms", "-")
+	apart := reported(t, lines, "--limit", "1/200ms", "--spread", "-")
+	if together.Refused != 4 || apart.Refused != 0 || together.Spread || !apart.Spread || !apart.WholeSeconds || apart.Last != "2021-03-01T00:00:02.8Z" {
+		t.Errorf("%+v\n%+v", together, apart)
+	}
+	text, _, err := replayed(lines, "--limit", "1/200ms", "--spread", "-")
+	if err != nil || !strings.Contains(text, "requests of one second are set apart evenly") {
+		t.Errorf("%v: %s", err, text)
+	}
+}
+
+// TestKeys: clients are told apart as serve tells them, by whatever the log has.
+func TestKeys(t *testing.T) {
+	const lines = `{"time":"2026-11-30T10:00:00.1Z","ip":"10.0.0.1","method":"GET","path":"/a/../b?x","http_x_api_key":"k1","cookie_session":"s"}
+{"time":"2026-11-30T10:00:00.2Z","ip":"10.0.0.2","method":"GET","path":"/b","http_x_api_key":"k1"}
+{"time":"2026-11-30T10:00:00.3Z","ip":"10.0.0.2","method":"POST","path":"/c"}
+`
+	for key, want := range map[string][]string{
+		"ip": {"10.0.0.1", "10.0.0.2"}, "header:X-Api-Key": {"header:X-Api-Key:k1", "10.0.0.2"}, "path": {"path:/b", "path:/c"},
+		"method": {"method:GET", "method:POST"}, "cookie:session": {"cookie:session:s", "10.0.0.2"},
+	} {
+		out, _, err := replayed(lines, "--limit", "9/1s", "--verdicts", "--key", key, "-")
+		if err != nil {
+			t.Errorf("%s: %v", key, err)
+		}
+		for _, name := range want {
+			if !strings.Contains(out, fmt.Sprintf("%q", name)) {
+				t.Errorf("%s: no key %s in %s", key, name, out)
+			}
+		}
+		if r := reported(t, lines, "--limit", "9/1s", "--key", key, "-"); r.Keys != len(want) || r.Fields["ip"] != "ip" || r.Fields["time"] != "time" || r.Fields["path"] != "path" {
+			t.Errorf("%s: %+v", key, r)
+		}
+	}
+	if r := reported(t, lines, "--limit", "9/1s", "--key", "ip+path", "-"); r.Keys != 3 {
+		t.Errorf("%+v", r)
+	}
+	text, _, err := replayed(lines, "--limit", "9/1s", "-")
+	if err != nil || !strings.HasPrefix(text, "standard input, read as json (told from the first lines, ip is ip, method is method, path is path, time is time)\n") {
+		t.Errorf("%v: %s", err, text)
+	}
+}
+
+// TestInterrupted: who ends it gets an error, nothing is printed and no file stays, wherever it was.
+func TestInterrupted(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	for _, args := range [][]string{{}, {"--json"}, {"--verdicts"}} {
+		ctx, cancel := context.WithCancel(t.Context())
+		in, lines := io.Pipe()
+		go func() {
+			defer lines.Close()
+			source := &generatedLog{lines: 2_000_000, servers: 1}
+			_, _ = io.CopyN(lines, source, 100_000_000)
+			cancel()
+			_, _ = io.Copy(lines, source)
+		}()
+		var out bytes.Buffer
+		cmd := Command()
+		cmd.SetArgs(append(args, "--limit", "1/1s", "-"))
+		cmd.SetIn(in)
+		cmd.SetOut(&out)
+		cmd.SetErr(io.Discard)
+		cmd.SilenceErrors, cmd.SilenceUsage = true, true
+		if err := cmd.ExecuteContext(ctx); !errors.Is(err, context.Canceled) || out.Len() > 0 {
+			t.Errorf("%v: %v, %d bytes", args, err, out.Len())
+		}
+		in.Close()
+		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+			t.Errorf("%v: %v, left behind: %v", args, err, left)
+		}
+	}
+}

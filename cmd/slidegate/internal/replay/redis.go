@@ -153,11 +153,13 @@ func (p *redisPlayer) end() error {
 			l.todo = append(l.todo, id)
 		}
 	}
+	// Whoever interrupts a run wants its keys gone as well.
+	ctx := context.WithoutCancel(p.ctx)
 	var mu sync.Mutex
 	var failed error
 	p.inLanes(func(l *lane) {
 		for _, id := range l.todo {
-			if err := l.limiter.Reset(p.ctx, p.keys.Name(uint32(id))); err != nil {
+			if err := l.limiter.Reset(ctx, p.keys.Name(uint32(id))); err != nil {
 				mu.Lock()
 				failed = err
 				mu.Unlock()

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -65,11 +66,12 @@ func (t *tally) refuse(e *timeline.Event, d *slidegate.Decision) {
 
 // A Report is what the command prints. Times are RFC 3339 in UTC, empty without an event.
 type Report struct {
-	Files  []string      `json:"files"`
-	Format string        `json:"format"` // auto where no file has a line
-	First  string        `json:"first,omitempty"`
-	Last   string        `json:"last,omitempty"`
-	Limits []LimitReport `json:"limits"`
+	Files  []string          `json:"files"`
+	Format string            `json:"format"`           // auto where no file has a line
+	Fields map[string]string `json:"fields,omitempty"` // what was taken for the time, the ip …, where names tell it
+	First  string            `json:"first,omitempty"`
+	Last   string            `json:"last,omitempty"`
+	Limits []LimitReport     `json:"limits"`
 
 	Events      int64               `json:"events"` // admitted, refused, peeks, resets and cost errors
 	Admitted    int64               `json:"admitted"`
@@ -111,7 +113,7 @@ const worstKeys = 10
 func newReport(l *accesslog.Log, tl *timeline.Timeline, limits []slidegate.Limit, t *tally) *Report {
 	bad := l.Bad()
 	r := &Report{
-		Files: l.Files(), Format: l.Format(), guessed: l.Guessed(),
+		Files: l.Files(), Format: l.Format(), Fields: l.Fields(), guessed: l.Guessed(),
 		Events: t.events, Admitted: t.admitted, Refused: t.refused,
 		Peeks: t.peeks, Resets: t.resets, CostErrors: t.costErrors,
 		Keys: len(t.byKey), OutOfOrder: tl.OutOfOrder(), Unreadable: bad.Count, BadLines: bad.First,
@@ -192,8 +194,15 @@ func (r *Report) writeSeconds(b *strings.Builder) {
 
 func (r *Report) writeHead(b *strings.Builder) {
 	fmt.Fprintf(b, "%s, read as %s", strings.Join(r.Files, ", "), r.Format)
+	var notes []string
 	if r.guessed {
-		b.WriteString(" (told from the first lines)")
+		notes = append(notes, "told from the first lines")
+	}
+	for _, what := range slices.Sorted(maps.Keys(r.Fields)) {
+		notes = append(notes, fmt.Sprintf("%s is %s", what, printable(r.Fields[what])))
+	}
+	if len(notes) > 0 {
+		fmt.Fprintf(b, " (%s)", strings.Join(notes, ", "))
 	}
 	if r.Events > 0 {
 		fmt.Fprintf(b, "\n%s to %s", r.First, r.Last)

@@ -152,6 +152,9 @@ func (r *run) playAll(ctx context.Context, l *accesslog.Log, tl *timeline.Timeli
 	if err := l.Read(ctx, r.source.Subjects, take); err != nil {
 		return err
 	}
+	if err := r.source.Missed(l, tl); err != nil {
+		return err
+	}
 	if err := tl.Each(ctx, p.play); err != nil {
 		return err
 	}

@@ -4,12 +4,13 @@ package source
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"net/http"
+	"os"
+	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -25,6 +26,9 @@ type Flags struct {
 	Key    string
 	Strict bool
 	Spread bool
+
+	fields  []string
+	columns string
 }
 
 // Add adds the flags to a command.
@@ -32,6 +36,8 @@ func (f *Flags) Add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.Format, "format", "auto", accesslog.FormatUsage)
 	flags.StringVar(&f.Key, "key", "ip", "the `expression` that tells clients of an access log apart: ip, header:NAME, cookie:NAME, path, host, method, joined by +")
+	flags.StringArrayVar(&f.fields, "field", nil, accesslog.FieldsUsage)
+	flags.StringVar(&f.columns, "columns", "", "the `names` of the columns of csv and tsv, by commas, where the first line does not name them")
 	flags.BoolVar(&f.Strict, "strict", false, "fail at a line that cannot be read, instead of counting it")
 	flags.BoolVar(&f.Spread, "spread", false, "set the requests of one second apart evenly, where the log has whole seconds alone")
 	// The error is of a flag that does not exist.
@@ -45,17 +51,19 @@ type Source struct {
 
 	// Subjects makes what a request counts as, once for each goroutine that reads.
 	Subjects func() accesslog.Subject
+
+	keys *keys
 }
 
 // Parse turns text into a source, or says what is wrong with it.
 func (f *Flags) Parse(command string, files []string, stdin io.Reader) (*Source, error) {
-	format, err := accesslog.ParseFormat(f.Format, nil)
-	if err != nil {
-		return nil, config.Usagef("--format %w", err)
-	}
-	subjects, err := Subjects(f.Key)
+	log, err := f.log()
 	if err != nil {
 		return nil, err
+	}
+	expr, err := keyexpr.Parse(strings.TrimSpace(f.Key))
+	if err != nil {
+		return nil, config.Usagef("--%w", err)
 	}
 	isFile := func(name string) bool { return name != "-" }
 	switch {
@@ -64,40 +72,37 @@ func (f *Flags) Parse(command string, files []string, stdin io.Reader) (*Source,
 	case len(files) == 0:
 		return nil, config.Usagef("%s: no file: name at least one, or - for standard input", command)
 	}
-	if files, err = accesslog.Names(files); err != nil {
+	if log.Files, err = accesslog.Names(files); err != nil {
 		return nil, err
 	}
-	return &Source{
-		Log:      accesslog.Options{Files: files, Format: format, Strict: f.Strict, Stdin: stdin},
-		Timeline: timeline.Options{Spread: f.Spread}, Subjects: subjects,
-	}, nil
+	log.Stdin, log.Brief = stdin, expr.IsAddress()
+	keys := keysOf(expr)
+	return &Source{Log: log, Timeline: timeline.Options{Spread: f.Spread}, Subjects: keys.new, keys: keys}, nil
 }
 
-var errNobody = errors.New("the line does not tell who asks")
+// log is how the log is to be read.
+func (f *Flags) log() (log accesslog.Options, err error) {
+	log.Strict = f.Strict
+	if log.Fields, err = accesslog.ParseFields(f.fields); err != nil {
+		return log, config.Usagef("--field %w", err)
+	}
+	var names []string
+	if f.columns != "" {
+		names = strings.Split(f.columns, ",")
+	}
+	if log.Format, err = accesslog.ParseFormat(f.Format, log.Fields, names); err != nil {
+		return log, config.Usagef("--format %w", err)
+	}
+	return log, nil
+}
 
-// Subjects returns what makes the key of a request by an expression. That of an event is its own.
-func Subjects(key string) (func() accesslog.Subject, error) {
-	expr, err := keyexpr.Parse(strings.TrimSpace(key))
-	if err != nil {
-		return nil, config.Usagef("--%w", err)
+// Missed is an error if no line that was read had what the key asks for: all clients would have been told apart by
+// something else, and no report would say so.
+func (s *Source) Missed(l *accesslog.Log, tl *timeline.Timeline) error {
+	if s.keys == nil || tl.Subjects.Len() == 0 {
+		return nil
 	}
-	if expr.IsAddress() {
-		return func() accesslog.Subject { return accesslog.ByAddress }, nil
-	}
-	return func() accesslog.Subject {
-		var request http.Request
-		return func(r *accesslog.Record, b []byte) ([]byte, error) {
-			if r.Key != nil {
-				return append(b, r.Key...), nil
-			}
-			r.Fill(&request)
-			key := expr.Key(&request, string(r.Address))
-			if key == "" {
-				return nil, errNobody
-			}
-			return append(b, key...), nil
-		}
-	}, nil
+	return s.keys.missed(l)
 }
 
 // Read reads the log to its end, and shows on w how far it has come. The log and the timeline are to be closed, if there
@@ -112,11 +117,14 @@ func (s *Source) Read(ctx context.Context, w io.Writer) (*accesslog.Log, *timeli
 	reading.Start(w, "reading", l.Size(), true)
 	tl, err := timeline.Read(ctx, l, s.Subjects, s.Timeline)
 	reading.Done()
-	if err != nil {
-		l.Close()
-		return nil, nil, err
+	if err == nil {
+		if err = s.Missed(l, tl); err == nil {
+			return l, tl, nil
+		}
+		tl.Close()
 	}
-	return l, tl, nil
+	l.Close()
+	return nil, nil, err
 }
 
 // Each calls f for each request in the order of time, and shows on w how far it has come.
@@ -149,4 +157,17 @@ func CutShort(l *accesslog.Log) error {
 		return nil
 	}
 	return fmt.Errorf("%s: what was read before is all that is told", strings.ReplaceAll(err.Error(), "\n", "; "))
+}
+
+// Interruptible ends what f does when somebody wants to stop, so that it can put away what it has on the disk; a second
+// time ends the program at once.
+func Interruptible(ctx context.Context, f func(context.Context) error) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	defer context.AfterFunc(ctx, stop)()
+	err := f(ctx)
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("interrupted: %w", err)
+	}
+	return err
 }

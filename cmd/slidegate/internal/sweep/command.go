@@ -74,7 +74,7 @@ func Command() *cobra.Command {
 			}
 			r.stdout, r.stderr = cmd.OutOrStdout(), cmd.ErrOrStderr()
 			r.aim.Given = cmd.Flags().Changed("max-clients-refused")
-			return r.do(cmd.Context())
+			return source.Interruptible(cmd.Context(), r.do)
 		},
 	}
 	f := cmd.Flags()

@@ -68,17 +68,29 @@ func checkSorter(t *testing.T, name string, n, size int, timeAt func(int) int64,
 	}
 }
 
-// TestSortedLogIsOneRun, however many chunks it had.
-func TestSortedLogIsOneRun(t *testing.T) {
-	s := newSorter(10)
-	defer s.close()
-	for i := range 1000 {
-		if err := s.add(&Event{Time: int64(i / 25)}); err != nil {
-			t.Fatal(err)
+// TestRunsOfTheFile: a log in order, or out of order by less than half a chunk, is one run however long it is; files
+// of the same time, one after the other, are one each, and what could not be worse is one for each half.
+func TestRunsOfTheFile(t *testing.T) {
+	for name, c := range map[string]struct {
+		timeAt func(i int) int64
+		runs   int
+	}{
+		"in order":           {func(i int) int64 { return int64(i / 25) }, 1},
+		"nearly in order":    {func(i int) int64 { return int64(i - 45*(i%2)) }, 1},
+		"two of one time":    {func(i int) int64 { return int64(i % 5000) }, 2},
+		"from end to begin":  {func(i int) int64 { return int64(-i) }, 198},
+		"all at one instant": {func(int) int64 { return 7 }, 1},
+	} {
+		s := newSorter(100)
+		for i := range 10_000 {
+			if err := s.add(&Event{Time: c.timeAt(i)}); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	if len(s.runs) != 1 {
-		t.Errorf("%+v", s.runs)
+		if len(s.runs) != c.runs {
+			t.Errorf("%s: %d runs, want %d", name, len(s.runs), c.runs)
+		}
+		s.close()
 	}
 }
 
