@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -122,6 +123,9 @@ func FuzzColumns(f *testing.F) {
 	})
 }
 
+// twoDigits are the hours of RFC 3339; package time takes one digit as well.
+var twoDigits = regexp.MustCompile(`T\d\d:`)
+
 // FuzzTime: what is read as a date is what package time reads.
 func FuzzTime(f *testing.F) {
 	for _, text := range []string{"2000-10-10T13:55:36.123Z", "2000-10-10 13:55:36,5+0100", "10/Oct/2000:13:55:36 -0700", "971186136.123456", "1e9"} {
@@ -133,9 +137,7 @@ func FuzzTime(f *testing.F) {
 		if again, same := c.read([]byte(text)); got != again || ok != same {
 			t.Errorf("%q: %d, %v and then %d, %v", text, got, ok, again, same)
 		}
-		// UnmarshalText is strict where Parse takes an hour of one digit.
-		var want time.Time
-		if err := want.UnmarshalText([]byte(text)); err == nil && (!ok || got != want.UnixMilli()) {
+		if want, err := time.Parse(time.RFC3339, text); err == nil && twoDigits.MatchString(text) && (!ok || got != want.UnixMilli()) {
 			t.Errorf("%q: %d, %v; package time reads %d", text, got, ok, want.UnixMilli())
 		}
 	})
