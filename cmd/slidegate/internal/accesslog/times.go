@@ -210,7 +210,7 @@ func epoch(b []byte) (int64, bool) {
 
 // scientific reads 1.7e9 seconds, as some JSON has them.
 func scientific(b []byte) (int64, bool) {
-	if bytes.IndexAny(b, "eE") < 0 {
+	if !bytes.ContainsAny(b, "eE") {
 		return 0, false
 	}
 	f, err := strconv.ParseFloat(string(b), 64)

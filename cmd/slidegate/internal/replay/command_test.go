@@ -582,8 +582,8 @@ func TestInterrupted(t *testing.T) {
 		in, lines := io.Pipe()
 		go func() {
 			defer lines.Close()
-			source := &generatedLog{lines: 2_000_000, servers: 1}
-			_, _ = io.CopyN(lines, source, 100_000_000)
+			source := &generatedLog{lines: 200_000, servers: 1}
+			_, _ = io.CopyN(lines, source, 5_000_000)
 			cancel()
 			_, _ = io.Copy(lines, source)
 		}()
