@@ -131,6 +131,30 @@ func ExampleLimiter_Refund() {
 	// 100
 }
 
+// What counts against a key, and when it leaves.
+func ExampleLimiter_Charges() {
+	store, advance := exampleStore()
+	limiter := slidegate.MustNew(store, slidegate.PerMinute(10))
+	ctx := context.Background()
+	limiter.TakeN(ctx, "user:42", 3)
+	advance(20 * time.Second)
+	limiter.Take(ctx, "user:42")
+
+	charges, err := limiter.Charges(ctx, "user:42", 100)
+	if err != nil {
+		panic(err)
+	}
+	for i, limit := range limiter.Limits() {
+		for _, c := range charges[i] {
+			at := time.UnixMilli(c.At).UTC()
+			fmt.Printf("%s: %d from %s, until %s\n", limit, c.Units, at.Format(time.TimeOnly), at.Add(limit.Window).Format(time.TimeOnly))
+		}
+	}
+	// Output:
+	// 10/1m: 3 from 10:00:00, until 10:01:00
+	// 10/1m: 1 from 10:00:20, until 10:01:20
+}
+
 func ExampleLimiter_Reset() {
 	ctx := context.Background()
 	store, _ := exampleStore()

@@ -47,7 +47,7 @@ type batcher struct {
 	head   []string // arguments that are the same for all calls
 	clock  int      // where in head the clock is, or noClock
 	usual  string   // calls with this argument alone do not send it, if all in a batch are such
-	size   int      // integers in the reply to one call, after the clock of all
+	size   int      // integers in the reply to one call, after the clock of all, or anySize
 	most   int      // calls in a batch
 
 	calls, batches sync.Pool
@@ -67,6 +67,9 @@ type lane struct {
 
 // noClock is in place of the position of a clock where none is sent.
 const noClock = -1
+
+// anySize is the size of replies that say themselves how long they are: there is one call in a batch then.
+const anySize = 0
 
 func newBatcher(s *Store, script *Script, head []string, clock, size, most int) *batcher {
 	b := &batcher{store: s, script: script, head: head, clock: clock, size: size, most: most, lanes: map[uint16]*lane{}}
@@ -371,13 +374,17 @@ func (bt *batch) judge(reply []int64, err error) error {
 // check tells whether a reply can be one of our scripts: what a client made of another reply must not
 // be read as an answer.
 func (bt *batch) check(reply []int64) error {
-	if want := 1 + len(bt.calls)*bt.b.size; len(reply) != want {
+	size := bt.b.size
+	if size == anySize {
+		size = max(1, len(reply)-1)
+	}
+	if want := 1 + len(bt.calls)*size; len(reply) != want {
 		return fmt.Errorf("a reply of %d integers, want %d", len(reply), want)
 	}
 	if reply[0] <= 0 && bt.b.store.clock == nil {
 		return errReply
 	}
-	for i := 1; i < len(reply); i += bt.b.size {
+	for i := 1; i < len(reply); i += size {
 		if reply[i] < -1 || reply[i]%statuses > maxStatus {
 			return errReply
 		}
@@ -405,12 +412,16 @@ func (bt *batch) pack() {
 
 // settle answers the callers and empties the batch.
 func (bt *batch) settle(reply []int64, err error) {
+	size := bt.b.size
+	if size == anySize {
+		size = len(reply) - 1
+	}
 	for i, c := range bt.calls {
 		if err != nil {
 			c.settle(0, nil, err)
 			continue
 		}
-		start, end := 1+i*bt.b.size, 1+(i+1)*bt.b.size
+		start, end := 1+i*size, 1+(i+1)*size
 		c.settle(reply[0], reply[start:end:end], nil)
 	}
 	clear(bt.calls)

@@ -15,7 +15,7 @@ type plan struct {
 	names  naming
 	args   []string // four for each limit, see limitArgs
 
-	takes, peeks, refunds, resets *batcher
+	takes, peeks, refunds, resets, charges *batcher
 }
 
 var _ slidegate.Plan = (*plan)(nil)
@@ -25,6 +25,7 @@ func newPlan(s *Store, limits []slidegate.Limit) *plan {
 	p.takes, p.peeks = newDecider(s, "t", limits), newDecider(s, "p", limits)
 	p.refunds = newBatcher(s, refundScript, []string{""}, 0, 1, 1)
 	p.resets = newBatcher(s, resetScript, []string{""}, 0, 1, 1)
+	p.charges = newBatcher(s, chargesScript, []string{""}, 0, anySize, 1)
 	return p
 }
 

@@ -264,7 +264,7 @@ func TestNoErrorNamesAKey(t *testing.T) {
 // TestScriptsHaveTheirHash: what Redis will know them by.
 func TestScriptsHaveTheirHash(t *testing.T) {
 	names := map[string]bool{}
-	for _, s := range []*Script{takeScript, refundScript, resetScript} {
+	for _, s := range []*Script{takeScript, refundScript, resetScript, chargesScript} {
 		sum := sha1.Sum([]byte(s.Source()))
 		if s.Hash() != hex.EncodeToString(sum[:]) || names[s.Name()] || !strings.HasPrefix(s.Source(), luaFile("common")+"\n") {
 			t.Errorf("script %s has the hash %s", s.Name(), s.Hash())

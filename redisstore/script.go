@@ -6,11 +6,11 @@ import (
 	"encoding/hex"
 )
 
-// A Script is Lua source that Redis runs as one act. There are three, they never change while a
+// A Script is Lua source that Redis runs as one act. There are four, they never change while a
 // program runs, and what a [Client] needs of them is worked out once.
 type Script struct{ name, source, hash string }
 
-// Name returns what the script does: "take", "refund" or "reset".
+// Name returns what the script does: "take", "refund", "reset" or "charges".
 func (s *Script) Name() string { return s.name }
 
 // Source returns the Lua text, for EVAL.
@@ -19,13 +19,14 @@ func (s *Script) Source() string { return s.source }
 // Hash returns the SHA-1 of the source in lower-case hexadecimal, for EVALSHA.
 func (s *Script) Hash() string { return s.hash }
 
-//go:embed common.lua take.lua refund.lua reset.lua
+//go:embed common.lua take.lua refund.lua reset.lua charges.lua
 var lua embed.FS
 
 var (
-	takeScript   = newScript("take")
-	refundScript = newScript("refund")
-	resetScript  = newScript("reset")
+	takeScript    = newScript("take")
+	refundScript  = newScript("refund")
+	resetScript   = newScript("reset")
+	chargesScript = newScript("charges")
 )
 
 // newScript puts the functions that the scripts share in front of one of them.
