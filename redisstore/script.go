@@ -6,11 +6,11 @@ import (
 	"encoding/hex"
 )
 
-// A Script is Lua source that Redis runs as one act. There are four, they never change while a
+// A Script is Lua source that Redis runs as one act. The store has four, they never change while a
 // program runs, and what a [Client] needs of them is worked out once.
 type Script struct{ name, source, hash string }
 
-// Name returns what the script does: "take", "refund", "reset" or "charges".
+// Name returns what the script does: of the store's own "take", "refund", "reset" or "charges".
 func (s *Script) Name() string { return s.name }
 
 // Source returns the Lua text, for EVAL.
@@ -29,11 +29,16 @@ var (
 	chargesScript = newScript("charges")
 )
 
-// newScript puts the functions that the scripts share in front of one of them.
-func newScript(name string) *Script {
-	source := luaFile("common") + "\n" + luaFile(name)
+// NewScript returns a script of your own, for a program that has another use for the [Client] of its store. It must
+// reply a flat array of integers.
+func NewScript(name, source string) *Script {
 	sum := sha1.Sum([]byte(source))
 	return &Script{name: name, source: source, hash: hex.EncodeToString(sum[:])}
+}
+
+// newScript puts the functions that the scripts share in front of one of them.
+func newScript(name string) *Script {
+	return NewScript(name, luaFile("common")+"\n"+luaFile(name))
 }
 
 func luaFile(name string) string {

@@ -118,6 +118,9 @@ const StorePassword = prefix + "STORE_PASSWORD"
 // APIToken is the environment variable of the token that callers of the JSON door show. No flag has its name either.
 const APIToken = prefix + "API_TOKEN"
 
+// AdminToken is the environment variable of the token that those who run the process show.
+const AdminToken = prefix + "ADMIN_TOKEN"
+
 // Variable returns the name of the environment variable of a flag.
 func Variable(flag string) string {
 	return prefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
@@ -225,9 +228,11 @@ var injected = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT|PORT)(_.*)?$`)
 // Unknown returns the names of the environment variables that begin as ours do and that no flag of
 // any command has: likely a misspelling. Those that Kubernetes sets are not among them.
 func Unknown(root *cobra.Command) (names []string) {
-	known := map[string]bool{StorePassword: true, APIToken: true}
+	known := map[string]bool{StorePassword: true, APIToken: true, AdminToken: true}
 	for _, cmd := range root.Commands() {
-		cmd.Flags().VisitAll(func(f *pflag.Flag) { known[Variable(f.Name)] = true })
+		for _, one := range append(cmd.Commands(), cmd) {
+			one.Flags().VisitAll(func(f *pflag.Flag) { known[Variable(f.Name)] = true })
+		}
 	}
 	for _, setting := range os.Environ() {
 		name, _, _ := strings.Cut(setting, "=")

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"regexp"
 	"strings"
 )
 
@@ -42,4 +43,27 @@ func ReadSecret(name, what string) (string, error) {
 		return "", fmt.Errorf("%s is no %s: one line of up to %d bytes is", name, what, longestSecret)
 	}
 	return secret, nil
+}
+
+// token is what RFC 6750 has as a bearer token, and long enough not to be guessed.
+var token = regexp.MustCompile(`^[A-Za-z0-9._~+/-]{16,}=*$`)
+
+// ReadToken takes a bearer token from where it is, which may be one place only: the file that a flag names, or a
+// variable. It is empty where it is in neither.
+func ReadToken(flag, file, variable string) (string, error) {
+	found, place := os.Getenv(variable), "$"+variable
+	if file != "" {
+		if found != "" {
+			return "", Usagef("--%s and %s: a token is given twice, and one is enough", flag, place)
+		}
+		var err error
+		if found, err = ReadSecret(file, "token"); err != nil {
+			return "", Usagef("--%s: %w", flag, err)
+		}
+		place = "--" + flag
+	}
+	if found != "" && !token.MatchString(found) {
+		return "", Usagef("%s: allowed are 16 or more letters, digits and -._~+/, such as openssl rand -hex 32 prints", place)
+	}
+	return found, nil
 }

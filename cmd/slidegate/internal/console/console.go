@@ -14,6 +14,7 @@ import (
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/ask"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/config"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/operate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay"
 	rlsrules "github.com/slidegate/slidegate/cmd/slidegate/internal/rls/rules"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/rules"
@@ -95,6 +96,7 @@ request charged or none, and with a time to retry that is true to the millisecon
   sweep    tries many limits on a log at once, and advises one
   worst    searches for what gets the most through one window of a limit
   peek     shows how a key stands in Redis; take and reset change it
+  admin    looks into the keys of a running server, resets, bans and unbans them
   demo     shows ten requests against a limit of three
 
 A limit is written [name=]QUOTA/WINDOW[,counter][,resolution=DUR]. Windows are written
@@ -132,7 +134,7 @@ func command(started *bool) *cobra.Command {
 	}
 	root.SetVersionTemplate("slidegate {{.Version}}\n")
 	root.SetFlagErrorFunc(config.FlagError)
-	commands := append(ask.Commands(), serve.Command(version()), replay.Command(), sweep.Command(), worst.Command(), demo(), check(), diff())
+	commands := append(ask.Commands(), operate.Command(), serve.Command(version()), replay.Command(), sweep.Command(), worst.Command(), demo(), check(), diff())
 	for _, sub := range commands {
 		config.Describe(sub)
 		root.AddCommand(sub)

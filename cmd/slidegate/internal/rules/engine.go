@@ -40,6 +40,24 @@ type Event struct {
 	Blocked bool    // a rule or a plan refuses all; the Decision has no limits then
 }
 
+// Refuser returns the rule that a refusal binds by, nil where no rule does.
+func (e *Event) Refuser() *Rule {
+	if len(e.Rules) == 0 {
+		return nil
+	}
+	binding := ""
+	if e.Decision != nil {
+		binding = e.Decision.Binding().Limit.Name
+	}
+	name, _, _ := strings.Cut(binding, ":") // as limitName has it
+	for _, r := range e.Rules {
+		if binding != "" && string(r.Name) == name || e.Blocked && r.Limits.Word == blocked {
+			return r
+		}
+	}
+	return e.Rules[0]
+}
+
 func (o *Options) observe(e *httpgate.Event, about []*Rule, blocked bool) {
 	if o.Observe != nil {
 		o.Observe(&Event{e, about, blocked})

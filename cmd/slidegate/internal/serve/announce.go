@@ -61,7 +61,7 @@ func (s *server) facts(at map[string]net.Addr) (facts []fact) {
 	}
 	facts = append(facts, s.rlsFacts(at)...)
 	if admin := at["admin"]; admin != nil {
-		facts = append(facts, fact{"admin", fmt.Sprintf("http://%s/healthz /readyz /metrics", admin)})
+		facts = append(facts, s.adminFact(admin))
 	}
 	if front := at["listen"]; front != nil && s.upstream == nil {
 		facts = append(facts, fact{"try", fmt.Sprintf("curl -i http://%s/", reachable(front))}, fact{"read on", "docs/command.md"})

@@ -2,8 +2,6 @@ package serve
 
 import (
 	"net/http"
-	"os"
-	"regexp"
 	"time"
 
 	"github.com/slidegate/slidegate"
@@ -18,7 +16,7 @@ func (s *server) newAPI() error {
 	if s.apiListen == "" {
 		return config.RefuseFlags(s.given, "it is about --api-listen, which is not given", "api-token-file")
 	}
-	token, err := s.apiToken()
+	token, err := config.ReadToken("api-token-file", s.apiTokenFile, config.APIToken)
 	if err != nil {
 		return err
 	}
@@ -50,30 +48,7 @@ func (s *server) observeAPI(e *httpgate.Event) {
 		s.observeRules(&rules.Event{Event: e})
 		return
 	}
-	s.metrics.observe(e)
-	s.observed(e)
-}
-
-// token is what RFC 6750 has as a bearer token, and long enough not to be guessed.
-var token = regexp.MustCompile(`^[A-Za-z0-9._~+/-]{16,}=*$`)
-
-// apiToken takes the token from where it is, which may be one place only.
-func (s *server) apiToken() (string, error) {
-	found, place := os.Getenv(config.APIToken), "$"+config.APIToken
-	if s.apiTokenFile != "" {
-		if found != "" {
-			return "", config.Usagef("--api-token-file and %s: a token is given twice, and one is enough", place)
-		}
-		var err error
-		if found, err = config.ReadSecret(s.apiTokenFile, "token"); err != nil {
-			return "", config.Usagef("--api-token-file: %w", err)
-		}
-		place = "--api-token-file"
-	}
-	if found != "" && !token.MatchString(found) {
-		return "", config.Usagef("%s: allowed are 16 or more letters, digits and -._~+/, such as openssl rand -hex 32 prints", place)
-	}
-	return found, nil
+	s.observe(e)
 }
 
 // whoMayAsk says who may ask the JSON door.

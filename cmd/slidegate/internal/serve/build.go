@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/admin"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/bans"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/config"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/keyexpr"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/rls"
@@ -24,21 +26,25 @@ import (
 // A server is ready to run: everything that can be wrong has been looked at.
 type server struct {
 	plan
-	limits   []slidegate.Limit
-	formats  []httpgate.Format
-	key      *keyexpr.Expr
-	upstream *url.URL
-	auth     http.Handler   // nil for none
-	api      http.Handler   // nil for none
-	rls      *rls.Service   // nil for none
-	hasToken bool           // who asks at the JSON door must show one
-	trusts   []netip.Prefix // who may send a PROXY header
-	backend  *backend
-	limiter  *slidegate.Limiter // of --limit, nil without
-	probe    *slidegate.Limiter // what a remote store is asked by whether it is there, nil for memory
-	wrap     func(http.Handler) http.Handler
-	verdicts func(http.Handler) http.Handler // wrap for doors that do not see how a request is answered
-	live     *rules.Live                     // nil without a file of rules
+	limits    []slidegate.Limit
+	formats   []httpgate.Format
+	key       *keyexpr.Expr
+	upstream  *url.URL
+	auth      http.Handler   // nil for none
+	api       http.Handler   // nil for none
+	rls       *rls.Service   // nil for none
+	hasToken  bool           // who asks at the JSON door must show one
+	trusts    []netip.Prefix // who may send a PROXY header
+	backend   *backend
+	limiter   *slidegate.Limiter // of --limit, nil without
+	probe     *slidegate.Limiter // what a remote store is asked by whether it is there, nil for memory
+	wrap      func(http.Handler) http.Handler
+	verdicts  func(http.Handler) http.Handler // wrap for doors that do not see how a request is answered
+	live      *rules.Live                     // nil without a file of rules
+	bans      *bans.List                      // of keys that people have banned
+	refusals  *admin.Refusals                 // nil where nobody may look at them
+	manage    http.Handler                    // the door of those who run the process; nil for none
+	isManaged bool                            // it has more than health and metrics
 
 	addresses *httpgate.Addresses
 	metrics   *metrics
@@ -62,7 +68,7 @@ func (p plan) build(version string, stderr io.Writer) (*server, error) {
 		steps = append(steps, s.newEngine)
 	}
 	s.metrics = newMetrics(version)
-	for _, step := range append(steps, s.newAuth, s.newAPI, s.newRLS, s.readProxyProtocol) {
+	for _, step := range append(steps, s.newAuth, s.newAPI, s.newRLS, s.readProxyProtocol, s.newAdmin) {
 		if err := step(); err != nil {
 			return nil, p.inFile(err)
 		}
@@ -82,7 +88,7 @@ func newLogger(w io.Writer, format string) *slog.Logger {
 
 func (p plan) checkWords() error {
 	for _, c := range []struct{ flag, value string }{
-		{"when-full", p.whenFull}, {"on-store-error", p.onStoreError}, {"log-format", p.logFormat}, {"rls-algorithm", p.rlsAlgorithm},
+		{"when-full", p.whenFull}, {"on-store-error", p.onStoreError}, {"log-format", p.logFormat}, {"rls-algorithm", p.rlsAlgorithm}, {"audit-keys", p.auditKeys},
 	} {
 		if !slices.Contains(words[c.flag], c.value) {
 			return config.Usagef("--%s %q: allowed is %s", c.flag, c.value, strings.Join(words[c.flag], " or "))
@@ -118,6 +124,9 @@ func (p plan) checkAddresses() error {
 		{"admin", p.admin, true},
 	} {
 		if c.value == "" && c.mayBeEmpty {
+			continue
+		}
+		if path, ok := admin.SocketPath(c.value); ok && c.flag == "admin" && path != "" {
 			continue
 		}
 		if _, port, err := net.SplitHostPort(c.value); err != nil || !config.IsPort(port) {
@@ -208,6 +217,7 @@ func (s *server) newStore() (err error) {
 	}
 	s.metrics.of(s.backend)
 	s.metrics.ofCheck(&s.checked)
+	s.withBans()
 	return s.newProbe()
 }
 
@@ -231,8 +241,7 @@ func (s *server) newGate() (err error) {
 }
 
 func (s *server) gateOptions() []httpgate.Option {
-	options := append(s.addressOptions(), httpgate.Headers(s.formats...), httpgate.Logger(s.log), httpgate.WithoutOutages(),
-		httpgate.Observe(s.metrics.observe), httpgate.Observe(s.observed))
+	options := append(s.addressOptions(), httpgate.Headers(s.formats...), httpgate.Logger(s.log), httpgate.WithoutOutages(), httpgate.Observe(s.observe))
 	if !s.key.IsAddress() {
 		options = append(options, httpgate.By(s.keyOf))
 	}

@@ -35,6 +35,7 @@ type plan struct {
 	authTrusted                                                                     []string
 	authDenyStatus                                                                  int
 	apiListen, apiTokenFile                                                         string
+	adminTokenFile, auditLog, auditKeys                                             string
 	proxyProtocol, proxyProtocolFrom                                                []string
 	rlsListen, rlsHTTPListen, rlsConfig, rlsAlgorithm                               string
 	rlsTogether, rlsShadow, rlsQuota, rlsHeaders, rlsMetadata                       bool
@@ -51,6 +52,7 @@ var words = map[string][]string{
 	"on-store-error": {"open", "closed"},
 	"log-format":     {"text", "json"},
 	"rls-algorithm":  {"log", "counter"},
+	"audit-keys":     {"hashed", "plain"},
 }
 
 // Command returns the command; version goes to the metrics.
@@ -139,7 +141,7 @@ func (p *plan) flags(f *pflag.FlagSet) {
 	f.StringSliceVar(&p.proxyProtocol, "proxy-protocol", nil, "the `flags` of the addresses where connections begin with a PROXY header: "+strings.Join(doorFlags, ", ")+" (default: none)")
 	f.StringSliceVar(&p.proxyProtocolFrom, "proxy-protocol-from", auth.Loopback, "`CIDRs` of those who may connect there; others are not heard")
 	p.rlsFlags(f)
-	f.StringVar(&p.admin, "admin", "", "the `address` for /healthz, /readyz and /metrics (default: none)")
+	p.adminFlags(f)
 	f.StringVar(&p.logFormat, "log-format", "text", "how to log: text or json")
 	f.DurationVar(&p.readHeaderTimeout, "read-header-timeout", 10*time.Second, "how long a client may take to send its header")
 	f.DurationVar(&p.idleTimeout, "idle-timeout", 2*time.Minute, "how long a connection may be idle")
@@ -166,7 +168,7 @@ func complete(cmd *cobra.Command) {
 		values[flag] = allowed
 	}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if slices.Contains([]string{"store-password-file", "api-token-file", "rls-config", "config", "store", "client"}, f.Name) {
+		if slices.Contains([]string{"store-password-file", "api-token-file", "admin-token-file", "audit-log", "rls-config", "config", "store", "client"}, f.Name) {
 			return // told already, or a file
 		}
 		// No other flag takes a file. The error is of a flag that does not exist.

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"slices"
 	"strings"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/admin"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/auth"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/config"
 )
@@ -60,17 +60,14 @@ func (s *server) doors() (open []*door) {
 	return append(open, s.rlsDoors()...)
 }
 
-// adminDoor returns the door of those who run the process. It stays open while the others drain.
-func (s *server) adminDoor() *door {
-	return &door{flag: "admin", address: s.admin, server: &http.Server{
-		Handler: s.adminHandler(), ReadHeaderTimeout: s.readHeaderTimeout, IdleTimeout: s.idleTimeout, ErrorLog: s.debugLog(),
-	}}
-}
-
 // bind takes the addresses of all doors, or of none.
 func (s *server) bind(doors []*door) (err error) {
 	for _, d := range doors {
-		if d.listener, err = net.Listen("tcp", d.address); err != nil {
+		listen := net.Listen
+		if d.flag == "admin" {
+			listen = func(_, address string) (net.Listener, error) { return admin.Listen(address) }
+		}
+		if d.listener, err = listen("tcp", d.address); err != nil {
 			closeAll(doors)
 			return fmt.Errorf("--%s: %w", d.flag, err)
 		}

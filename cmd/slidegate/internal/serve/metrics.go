@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/bans"
 	"github.com/slidegate/slidegate/httpgate"
 	"github.com/slidegate/slidegate/memstore"
 	"github.com/slidegate/slidegate/redisstore"
@@ -95,6 +96,13 @@ func (m *metrics) ofLimits(limits []slidegate.Limit) {
 
 func (m *metrics) ignored(headers func() uint64) {
 	m.registry.MustRegister(counter("slidegate_ignored_forwarded_headers_total", "Requests from a private address with a forwarding header that is not believed.", headers))
+}
+
+func bansMetrics(list *bans.List) []prometheus.Collector {
+	return []prometheus.Collector{
+		gauge("slidegate_bans", "Keys that are banned by people.", list.Len),
+		counter("slidegate_bans_failures_total", "Times that the bans which processes share could not be read or changed.", list.Failures),
+	}
 }
 
 func memoryMetrics(store *memstore.Store, maxKeys int) []prometheus.Collector {
@@ -200,8 +208,8 @@ func (m *metrics) observeUndecided(e *httpgate.Event) bool {
 	return true
 }
 
-// adminHandler serves those who run the process.
-func (s *server) adminHandler() http.Handler {
+// openHandler serves what needs no token.
+func (s *server) openHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
 	mux.HandleFunc("GET /readyz", s.readyz)

@@ -254,12 +254,6 @@ func limitLabel(r *rules.Rule, limit string) string {
 	return string(r.Domain) + "/" + limit
 }
 
-// observeRules is told of every request that is held to rules.
-func (s *server) observeRules(e *rules.Event) {
-	s.metrics.observeRules(e)
-	s.observed(e.Event)
-}
-
 // observeRules counts a request that is held to rules.
 func (m *metrics) observeRules(e *rules.Event) {
 	admitted, refused := "admitted", "refused"

@@ -33,6 +33,7 @@ func (s *server) run(ctx context.Context) error {
 	if s.backend.remote == nil {
 		s.try(ctx) // at once, while nobody else is in memory
 	}
+	go s.bans.Follow(ctx, time.Second)
 	failed := make(chan error, len(all))
 	for _, d := range all {
 		go func() { failed <- d.server.Serve(d.listener) }()

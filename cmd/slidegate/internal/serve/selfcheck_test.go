@@ -63,7 +63,7 @@ func TestSelfCheckIsLoud(t *testing.T) {
 	s, log := testServer(t, "--limit", "5/1h")
 	page := func(path string) string {
 		w := httptest.NewRecorder()
-		s.adminHandler().ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+		s.openHandler().ServeHTTP(w, httptest.NewRequest("GET", path, nil))
 		text, _ := io.ReadAll(w.Body)
 		return "\n" + string(text)
 	}

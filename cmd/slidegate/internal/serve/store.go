@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/bans"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/config"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/storage"
 	"github.com/slidegate/slidegate/httpgate"
@@ -27,6 +29,8 @@ type backend struct {
 	replicas   *wrap.Replicas      // nil where no share goes by them
 	about      string              // what the start says of it
 	facts      []fact              // and of what is around it
+	inner      slidegate.Store     // what all else is around: it can list charges
+	shared     *bans.Shared        // of the processes over it; nil for a store of this process alone
 	collectors []prometheus.Collector
 	close      func()
 }
@@ -66,6 +70,7 @@ func (s *server) inMemory() *backend {
 	store, full := s.newMemory()
 	return &backend{
 		Store:      store,
+		inner:      store,
 		about:      fmt.Sprintf("memory of this process: a restart begins with full quotas; beyond %d keys %s", s.maxKeys, full),
 		collectors: memoryMetrics(store, s.maxKeys),
 		close:      func() { _ = store.Close() },
@@ -82,6 +87,8 @@ func (s *server) inRedis(r *storage.Redis) (*backend, error) {
 		Store:      wrap.Observe(wrap.Deadline(circuit, r.Timeout), func(e wrap.Event) { s.asked(e.Err) }),
 		remote:     circuit,
 		about:      fmt.Sprintf("%s, keys %s:{…}: shared by all who use it; it has %s for all that a request asks it, and is asked once a second while it gives no answer", r.Address, r.Prefix, r.Timeout),
+		inner:      store,
+		shared:     bans.NewShared(client, r.Prefix, max(r.Timeout, time.Second)),
 		collectors: redisMetrics(store, circuit),
 		close:      client.Close,
 	}

@@ -1,0 +1,5 @@
+//go:build !unix
+
+package admin
+
+func restrict() func() { return func() {} }
