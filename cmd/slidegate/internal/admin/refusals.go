@@ -84,7 +84,7 @@ func (r *Refusals) reason(e *httpgate.Event, blocked bool) string {
 		return noAddress
 	case e.Decision == nil || e.Decision.Allowed:
 		return ""
-	case e.Banned, !r.list.Banned(e.Key).IsZero():
+	case e.Banned, r.isBanned(e):
 		return byBan
 	case blocked:
 		return byRule
@@ -92,6 +92,16 @@ func (r *Refusals) reason(e *httpgate.Event, blocked bool) string {
 		return byCost
 	}
 	return byLimit
+}
+
+// isBanned tells of a request that has a key which people have banned.
+func (r *Refusals) isBanned(e *httpgate.Event) bool {
+	for i := range e.Decision.Len() {
+		if !r.list.Banned(e.Decision.KeyOf(i)).IsZero() {
+			return true
+		}
+	}
+	return false
 }
 
 func (r *Refusals) keep(n Refusal, e *httpgate.Event) {
