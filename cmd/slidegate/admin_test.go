@@ -178,7 +178,7 @@ func TestABanHoldsAtEveryDoor(t *testing.T) {
 // TestABanOfADescriptor: the rate limit service is no exception.
 func TestABanOfADescriptor(t *testing.T) {
 	s := startRedis(t)
-	r := start(t, withToken, "--listen", "", "--rls-http-listen", "127.0.0.1:0", "--rls-config", ruleDir(t, "edge.yaml", perUser("1000")), "--store", s.url())
+	r := start(t, withToken, "--listen", "", "--rls-http-listen", "127.0.0.1:0", "--rls-config", ruleDir(t, "edge.yaml", perUser("1000")), "--store", s.url(), "--store-timeout", "5s")
 	if got, text := r.askRLS(asAda); got != 200 {
 		t.Fatalf("before: %v %s", got, text)
 	}
@@ -196,8 +196,8 @@ func TestABanOfADescriptor(t *testing.T) {
 // TestProcessesOverOneRedisShareBans, those without an admin door too; inspecting and resetting are of what they share.
 func TestProcessesOverOneRedisShareBans(t *testing.T) {
 	s := startRedis(t)
-	a := start(t, withToken, "--limit", "100000/1h", "--store", s.url())
-	b := start(t, nil, "--limit", "100000/1h", "--store", s.url(), "--client", "goredis")
+	a := start(t, withToken, "--limit", "100000/1h", "--store-timeout", "5s", "--store", s.url())
+	b := start(t, nil, "--limit", "100000/1h", "--store-timeout", "5s", "--store", s.url(), "--client", "goredis")
 	get := func() int {
 		resp, _ := fetch(t, http.DefaultClient, "GET", b.url)
 		return resp.StatusCode
