@@ -371,6 +371,25 @@ func TestBadUsage(t *testing.T) {
 		{`--idle-timeout "5": allowed is a duration such as 10s`, serve("--idle-timeout", "5")},
 		{"--upstream-timeout -1s: allowed is a duration above 0", serve("--upstream-timeout", "-1s")},
 		{"--read-header-timeout 0s: allowed is a duration above 0", serve("--read-header-timeout", "0")},
+		{"--client-timeout 0s: allowed is a duration above 0", serve("--client-timeout", "0")},
+		{"--max-connections 0: allowed is 1 to 1048576", serve("--max-connections", "0")},
+		{"--max-connections-per-client -1: allowed is 1 to 1048576", serve("--max-connections-per-client", "-1")},
+		{"--max-connections-per-client with --trusted-hops: whoever connects is a proxy", serve("--max-connections-per-client", "5", "--trusted-hops", "1")},
+		{"--max-requests 1048577: allowed is 1 to 1048576", serve("--max-requests", "1048577")},
+		{"--max-header 1024: allowed is 4096 to 1048576", serve("--max-header", "1024")},
+		{"--max-body 0: allowed is 1 to 1125899906842624", serve("--max-body", "0")},
+		{`--max-body "10MB": allowed is a whole number`, serve("--max-body", "10MB")},
+		{"--max-body: it is about --listen", serve("--listen", "", "--auth-listen", "127.0.0.1:0", "--auth-dialect", "nginx", "--max-body", "5")},
+		{"--upstream-ca: nowhere cannot be read", serve("--upstream-ca", "nowhere")},
+		{"--upstream-ca: main.go has no certificate in it: allowed is PEM", serve("--upstream-ca", "main.go")},
+		{"--tls-key is missing: a certificate and its key are two files", serve("--tls-cert", "main.go")},
+		{"--tls-cert is missing: a certificate and its key are two files", serve("--tls-key", "main.go")},
+		{"--tls-cert: nowhere cannot be read", serve("--tls-cert", "nowhere", "--tls-key", "main.go")},
+		{"--tls-cert: tls: failed to find any PEM data", serve("--tls-cert", "main.go", "--tls-key", "main.go")},
+		{"--tls-client-ca: it is about --tls-cert, which is not given", serve("--tls-client-ca", "main.go")},
+		{"--tls-doors: it is about --tls-cert, which is not given", serve("--tls-doors", "listen")},
+		{"--tls-doors api-listen: --api-listen is not given", serve("--tls-cert", "main.go", "--tls-key", "main.go", "--tls-doors", "api-listen")},
+		{`--tls-doors "front": allowed is listen, auth-listen`, serve("--tls-cert", "main.go", "--tls-key", "main.go", "--tls-doors", "front")},
 		{"serve: flag needs an argument: --key", serve("--key")},
 		{`help: unknown command "server"`, []string{"help", "server"}},
 		{`unknown command "tcsh" for "slidegate completion"`, []string{"completion", "tcsh"}},
@@ -765,7 +784,13 @@ func TestCommandPageExamplesAreTaken(t *testing.T) {
 	if err := os.WriteFile(secret, []byte("secret-of-more-than-16\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	files := strings.NewReplacer("/run/secrets/redis", secret, "/run/secrets/api", secret, "scrapers.txt", "internal/replay/testdata/scrapers.txt", "/etc/slidegate/rls", ruleDir(t, "edge.yaml", perUser("1")))
+	ours := newAuthority(t)
+	certificate, key := ours.files("shop.example")
+	files := strings.NewReplacer(
+		"/etc/ssl/ours.pem", ours.path, "/etc/ssl/shop.pem", certificate, "/etc/ssl/shop.key", key,
+		"/run/secrets/redis", secret, "/run/secrets/api", secret, "scrapers.txt", "internal/replay/testdata/scrapers.txt",
+		"/etc/slidegate/rls", ruleDir(t, "edge.yaml", perUser("1")),
+	)
 	nowhere := []string{"k", "--store", "redis://127.0.0.1:1"}
 	for command, end := range map[string][]string{"serve": {"--listen", taken.Addr().String()}, "replay": {"no such file"}, "sweep": {"no such file"}, "peek": nowhere, "take": nowhere} {
 		want := 1
@@ -795,8 +820,10 @@ func TestCommandPageNamesEveryMetric(t *testing.T) {
 		t.Fatal(err)
 	}
 	var served []string
+	certificate, key := newAuthority(t).files("shop.example")
 	for _, args := range [][]string{
-		{"--limit", "1/1s"}, {"--limit", "1/1s", "--store", "redis://127.0.0.1:1", "--fallback", "replicas", "--remember-refusals", "1s"}, {"--config", writeRules(t, "rules: [{name: all, limits: 10/1s}]")},
+		{"--limit", "1/1s"}, {"--limit", "1/1s", "--tls-cert", certificate, "--tls-key", key},
+		{"--limit", "1/1s", "--store", "redis://127.0.0.1:1", "--fallback", "replicas", "--remember-refusals", "1s"}, {"--config", writeRules(t, "rules: [{name: all, limits: 10/1s}]")},
 	} {
 		r := start(t, nil, append(args, "--rls-http-listen", "127.0.0.1:0", "--rls-config", ruleDir(t, "edge.yaml", perUser("1")))...)
 		for _, body := range []string{asAda, "{}"} {

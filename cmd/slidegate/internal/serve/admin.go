@@ -86,7 +86,7 @@ func (s *server) adminDoor() *door {
 
 // adminFact says what is there, and for whom.
 func (s *server) adminFact(at net.Addr) fact {
-	where := fmt.Sprintf("http://%s/healthz /readyz /metrics", at)
+	where := fmt.Sprintf("%s://%s/healthz /readyz /metrics", s.scheme("admin"), at)
 	if path, ok := admin.SocketPath(s.admin); ok {
 		where = fmt.Sprintf("unix:%s /healthz /readyz /metrics", path)
 	}

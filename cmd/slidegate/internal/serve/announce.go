@@ -50,10 +50,10 @@ func (s *server) facts(at map[string]net.Addr) (facts []fact) {
 		facts = append(facts, fact{"upstream", s.upstream.String()})
 	}
 	if auth := at["auth-listen"]; auth != nil {
-		facts = append(facts, fact{"auth", fmt.Sprintf("http://%s/auth for %s, refusals are %d; %s may ask", auth, s.authDialect, s.authDenyStatus, strings.Join(s.authTrusted, ", "))})
+		facts = append(facts, fact{"auth", fmt.Sprintf("%s://%s/auth for %s, refusals are %d; %s may ask", s.scheme("auth-listen"), auth, s.authDialect, s.authDenyStatus, strings.Join(s.authTrusted, ", "))})
 	}
 	if api := at["api-listen"]; api != nil {
-		facts = append(facts, fact{"api", fmt.Sprintf("http://%s/openapi.json says what may be asked; %s", api, s.whoMayAsk())})
+		facts = append(facts, fact{"api", fmt.Sprintf("%s://%s/openapi.json says what may be asked; %s", s.scheme("api-listen"), api, s.whoMayAsk())})
 	}
 	if len(s.proxyProtocol) > 0 {
 		facts = append(facts, fact{"proxied", fmt.Sprintf("--%s hears %s alone, who say in a PROXY header for whom they connect",
@@ -64,7 +64,7 @@ func (s *server) facts(at map[string]net.Addr) (facts []fact) {
 		facts = append(facts, s.adminFact(admin))
 	}
 	if front := at["listen"]; front != nil && s.upstream == nil {
-		facts = append(facts, fact{"try", fmt.Sprintf("curl -i http://%s/", reachable(front))}, fact{"read on", "docs/command.md"})
+		facts = append(facts, fact{"try", fmt.Sprintf("curl -i %s://%s/", s.scheme("listen"), reachable(front))}, fact{"read on", "docs/command.md"})
 	}
 	return facts
 }

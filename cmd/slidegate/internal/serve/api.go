@@ -64,9 +64,9 @@ const apiWriteTimeout = 30 * time.Second
 
 // apiServer bounds whole requests too, for they are short.
 func (s *server) apiServer() *http.Server {
-	server := s.newServer(s.api)
+	server := s.newServer(s.admit(s.api))
 	server.ReadTimeout = s.readHeaderTimeout
 	server.WriteTimeout = apiWriteTimeout
-	server.MaxHeaderBytes = 16 << 10
+	server.MaxHeaderBytes = min(s.maxHeader, 16<<10)
 	return server
 }

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"crypto/x509"
 	"io"
 	"log/slog"
 	"net"
@@ -54,25 +55,32 @@ type server struct {
 	away      outage       // of the store
 	checked   selfCheck    // likewise
 	proxies   sync.Map     // of upstreams: string to http.Handler
-	underWay  atomic.Int64 // requests behind the gate, WebSockets included
+	underWay  atomic.Int64 // requests that were taken on, WebSockets included
 	draining  atomic.Bool
+
+	fronts        []netip.Prefix // the proxies that --trusted-proxies names
+	buffers       buffers
+	certificates  *certificates  // nil without TLS
+	upstreamRoots *x509.CertPool // nil for those of the system
+	connections   atomic.Int64   // of all doors but that of those who run the process
 }
 
 // build looks at every flag and starts nothing.
 func (p plan) build(version string, stderr io.Writer) (*server, error) {
 	s := &server{plan: p, stderr: stderr, log: newLogger(stderr, p.logFormat)}
-	steps := []func() error{p.checkWords, p.checkNumbers, p.checkAddresses, s.checkStaying, s.parse, s.newStore}
+	steps := []func() error{p.checkWords, p.checkNumbers, p.checkBounds, p.checkAddresses, s.checkStaying, s.parse, s.newStore, s.parseProxies}
 	if p.file == nil {
 		steps = append(steps, s.parseLimits, s.newGate)
 	} else {
 		steps = append(steps, s.newEngine)
 	}
 	s.metrics = newMetrics(version)
-	for _, step := range append(steps, s.newAuth, s.newAPI, s.newRLS, s.readProxyProtocol, s.newAdmin) {
+	for _, step := range append(steps, s.newAuth, s.newAPI, s.newRLS, s.readProxyProtocol, s.newTLS, s.newAdmin) {
 		if err := step(); err != nil {
 			return nil, p.inFile(err)
 		}
 	}
+	s.measure()
 	if s.rls != nil {
 		s.metrics.registry.MustRegister(s.rls.Metrics)
 	}
@@ -105,7 +113,7 @@ func (p plan) checkNumbers() error {
 		flag  string
 		value time.Duration
 	}{
-		{"read-header-timeout", p.readHeaderTimeout}, {"idle-timeout", p.idleTimeout}, {"upstream-timeout", p.upstreamTimeout}, {"grace", p.grace},
+		{"read-header-timeout", p.readHeaderTimeout}, {"idle-timeout", p.idleTimeout}, {"upstream-timeout", p.upstreamTimeout}, {"client-timeout", p.clientTimeout}, {"grace", p.grace},
 	} {
 		if c.value <= 0 {
 			return config.Usagef("--%s %s: allowed is a duration above 0, such as 10s", c.flag, c.value)
@@ -134,14 +142,17 @@ func (p plan) checkAddresses() error {
 		}
 	}
 	if !p.gatesRequests() {
-		return config.RefuseFlags(p.given, "it is about --listen and --auth-listen, which are empty", "upstream", "upstream-timeout",
-			"key", "trusted-proxies", "trusted-hops", "client-ip-header", "ipv6-prefix", "on-store-error")
+		return config.RefuseFlags(p.given, "it is about --listen and --auth-listen, which are empty", append(slices.Clone(proxyFlags),
+			"key", "trusted-proxies", "trusted-hops", "client-ip-header", "ipv6-prefix", "on-store-error")...)
 	}
 	if p.listen == "" {
-		return config.RefuseFlags(p.given, "it is about --listen, which is empty", "upstream", "upstream-timeout")
+		return config.RefuseFlags(p.given, "it is about --listen, which is empty", proxyFlags...)
 	}
 	return nil
 }
+
+// proxyFlags are about what is passed on to a service.
+var proxyFlags = []string{"upstream", "upstream-timeout", "upstream-ca", "upstream-server-name", "max-body"}
 
 // gatesRequests tells whether a door is open at which requests themselves are limited.
 func (p plan) gatesRequests() bool { return p.listen+p.authListen != "" }

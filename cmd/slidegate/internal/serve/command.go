@@ -42,6 +42,9 @@ type plan struct {
 	rlsMerge, rlsOriginalMetrics                                                    bool
 	readHeaderTimeout, idleTimeout, upstreamTimeout, grace                          time.Duration
 
+	bounds
+	security
+
 	storage storage.Flags
 	given   *pflag.FlagSet
 }
@@ -107,7 +110,9 @@ at SIGHUP; a bad one changes nothing. Read on in docs/rules.md.`,
 	p.given = cmd.Flags()
 	p.flags(p.given)
 	p.storage.Add(cmd, storage.Defaults{Store: "memory", Prefix: redisstore.DefaultPrefix, Timeout: redisstore.DefaultTimeout})
-	cmd.Flags().Lookup("trusted-hops").DefValue = "0" // there is no default to show
+	for _, name := range []string{"trusted-hops", "max-connections-per-client", "max-body"} {
+		cmd.Flags().Lookup(name).DefValue = "0" // there is no default to show
+	}
 	complete(cmd)
 	return cmd, p
 }
@@ -142,15 +147,23 @@ func (p *plan) flags(f *pflag.FlagSet) {
 	f.StringSliceVar(&p.proxyProtocolFrom, "proxy-protocol-from", auth.Loopback, "`CIDRs` of those who may connect there; others are not heard")
 	p.rlsFlags(f)
 	p.adminFlags(f)
+	p.security.flags(f)
+	p.bounds.flags(f)
 	f.StringVar(&p.logFormat, "log-format", "text", "how to log: text or json")
 	f.DurationVar(&p.readHeaderTimeout, "read-header-timeout", 10*time.Second, "how long a client may take to send its header")
 	f.DurationVar(&p.idleTimeout, "idle-timeout", 2*time.Minute, "how long a connection may be idle")
-	f.DurationVar(&p.upstreamTimeout, "upstream-timeout", time.Minute, "how long the upstream may take to begin its answer")
+	f.DurationVar(&p.upstreamTimeout, "upstream-timeout", time.Minute, "how long the upstream may take to take the next piece of a body, or to begin its answer")
 	f.DurationVar(&p.grace, "grace", 15*time.Second, "how long requests may take to end after SIGTERM")
 	for flag, allowed := range words {
 		config.TakesWords(f.Lookup(flag), allowed)
 	}
 	config.TakesWords(f.Lookup("auth-dialect"), auth.Dialects())
+}
+
+// filesAndTold are the flags that take a file, or whose values are told already.
+var filesAndTold = []string{
+	"store-password-file", "api-token-file", "admin-token-file", "audit-log", "rls-config", "config", "store", "client",
+	"tls-cert", "tls-key", "tls-client-ca", "upstream-ca",
 }
 
 // complete tells shells which values there are.
@@ -163,13 +176,14 @@ func complete(cmd *cobra.Command) {
 
 		"auth-dialect":   auth.Dialects(),
 		"proxy-protocol": doorFlags,
+		"tls-doors":      doorFlags,
 	}
 	for flag, allowed := range words {
 		values[flag] = allowed
 	}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if slices.Contains([]string{"store-password-file", "api-token-file", "admin-token-file", "audit-log", "rls-config", "config", "store", "client"}, f.Name) {
-			return // told already, or a file
+		if slices.Contains(filesAndTold, f.Name) {
+			return
 		}
 		// No other flag takes a file. The error is of a flag that does not exist.
 		_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(values[f.Name], cobra.ShellCompDirectiveNoFileComp))

@@ -20,6 +20,7 @@ type door struct {
 	address  string
 	server   servant
 	listener net.Listener // nil until it is bound
+	scheme   string       // of its URL
 }
 
 // doorFlags are the flags that open a door.
@@ -34,25 +35,17 @@ type servant interface {
 
 // url is where the door is, once it is bound.
 func (d *door) url() string {
-	switch at := d.listener.Addr().String(); d.flag {
-	case "auth-listen":
-		return "http://" + at + "/auth"
-	case "rls-listen":
-		return "grpc://" + at
-	case "rls-http-listen":
-		return "http://" + at + "/json"
-	default:
-		return "http://" + at
-	}
+	path := map[string]string{"auth-listen": "/auth", "rls-http-listen": "/json"}[d.flag]
+	return d.scheme + "://" + d.listener.Addr().String() + path
 }
 
 // doors returns those that the flags open.
 func (s *server) doors() (open []*door) {
 	if s.listen != "" {
-		open = append(open, &door{flag: "listen", address: s.listen, server: s.newServer(s.wrap(s.around(s.behind())))})
+		open = append(open, &door{flag: "listen", address: s.listen, server: s.newServer(s.patient(s.admit(s.wrap(s.behind()))))})
 	}
 	if s.authListen != "" {
-		open = append(open, &door{flag: "auth-listen", address: s.authListen, server: s.newServer(s.auth)})
+		open = append(open, &door{flag: "auth-listen", address: s.authListen, server: s.newServer(s.patient(s.admit(s.auth)))})
 	}
 	if s.apiListen != "" {
 		open = append(open, &door{flag: "api-listen", address: s.apiListen, server: s.apiServer()})
@@ -71,8 +64,14 @@ func (s *server) bind(doors []*door) (err error) {
 			closeAll(doors)
 			return fmt.Errorf("--%s: %w", d.flag, err)
 		}
+		if d.flag != "admin" { // which answers when nothing else does
+			d.listener = s.limitConnections(d, d.listener)
+		}
 		if slices.Contains(s.proxyProtocol, d.flag) {
 			d.listener = &behindProxy{Listener: d.listener, server: s, flag: d.flag}
+		}
+		if d.scheme = s.scheme(d.flag); s.isSecure(d.flag) {
+			d.listener = s.certificates.listener(d.listener)
 		}
 	}
 	return nil

@@ -32,6 +32,7 @@ type metrics struct {
 	denied         prometheus.Counter
 	afterErrors    prometheus.Counter
 	upstreamErrors prometheus.Counter
+	shedding       *shedding
 	duration       prometheus.Histogram
 }
 
@@ -53,6 +54,7 @@ func newMetrics(version string) *metrics {
 	m.denied = counted("slidegate_denied_total", "Requests refused since they are on the list of those denied.")
 	m.afterErrors = counted("slidegate_after_errors_total", "Charges that could not be given back, and strikes that could not be recorded.")
 	m.upstreamErrors = counted("slidegate_upstream_errors_total", "Requests that the upstream did not answer.")
+	m.shedding = newShedding(m.registry)
 	m.duration = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "slidegate_decision_duration_seconds", Help: "How long decisions take, key and store included.",
 		Buckets: []float64{1e-6, 2.5e-6, 5e-6, 1e-5, 1e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 1},
@@ -73,6 +75,15 @@ const (
 	reloadsTotal = "slidegate_config_reloads_total"
 	reloadGood   = "slidegate_config_last_reload_successful"
 	lastReload   = "slidegate_config_last_reload_success_timestamp_seconds"
+)
+
+// The metrics of what is taken on, and of TLS.
+const (
+	shedTotal       = "slidegate_shed_total"
+	openConnections = "slidegate_connections"
+	requestsNow     = "slidegate_requests"
+	tlsReloads      = "slidegate_tls_reloads_total"
+	tlsExpiry       = "slidegate_tls_certificate_expiry_timestamp_seconds"
 )
 
 // of adds what a store counts.

@@ -3,17 +3,13 @@ package serve
 import (
 	"context"
 	"errors"
-	"io"
 	"maps"
 	"net"
 	"net/http"
 	"net/http/httputil"
-	"net/netip"
 	"net/url"
 	"os"
-	"slices"
 	"strings"
-	"sync/atomic"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/rules"
 	"github.com/slidegate/slidegate/httpgate"
@@ -26,49 +22,27 @@ func (s *server) behind() http.Handler {
 		if own := rules.Of(r.Context()).UpstreamURL(); own != nil {
 			to = own
 		}
-		if to == nil {
+		switch {
+		case r.Method == http.MethodConnect: // a tunnel to wherever the client likes is no request of a service
+			refuse(w, r, http.StatusMethodNotAllowed)
+		case s.maxBody != unset && r.ContentLength > s.maxBody:
+			s.refuseBody(w, r, &http.MaxBytesError{Limit: s.maxBody})
+		case to == nil:
 			s.echo(w, r)
-			return
+		default:
+			s.pass(w, r, to)
 		}
-		s.proxy(to).ServeHTTP(w, r)
 	})
 }
 
-// proxy returns the one to an upstream. There are as many as rules have ever named.
-func (s *server) proxy(to *url.URL) http.Handler {
-	name := to.String()
-	if p, ok := s.proxies.Load(name); ok {
-		return p.(http.Handler)
-	}
-	p, _ := s.proxies.LoadOrStore(name, s.newProxy(to))
-	return p.(http.Handler)
-}
-
-func (s *server) newProxy(to *url.URL) http.Handler {
-	target := *to
-	protocols := new(http.Protocols)
-	protocols.SetHTTP1(true)
-	protocols.SetHTTP2(true)
-	if target.Scheme == "h2c" {
-		target.Scheme = "http"
-		protocols.SetHTTP1(false)
-		protocols.SetUnencryptedHTTP2(true)
-	}
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.Proxy = nil // the upstream is reached as it was named
-	transport.Protocols = protocols
-	transport.MaxIdleConnsPerHost = 256
-	transport.MaxIdleConns = 0
-	transport.DisableCompression = true // bodies pass as they are
-	transport.ResponseHeaderTimeout = s.upstreamTimeout
-	return &httputil.ReverseProxy{
-		Rewrite:        func(pr *httputil.ProxyRequest) { s.rewrite(pr, &target) },
-		ModifyResponse: s.answered,
-		Transport:      transport,
-		FlushInterval:  -1, // streams pass as they come
-		ErrorHandler:   func(w http.ResponseWriter, r *http.Request, err error) { s.failed(w, r, &target, err) },
-		ErrorLog:       s.debugLog(),
-	}
+// pass sends a request on. It keeps what the gate has said, for ReverseProxy clears every field behind an interim response,
+// such as 103, and waits for the upstream as long as it may take.
+func (s *server) pass(w http.ResponseWriter, r *http.Request, to *url.URL) {
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	kept := &said{w, maps.Clone(w.Header()), expect(s.upstreamTimeout, cancel)}
+	defer kept.upstream.end()
+	s.proxy(to).ServeHTTP(w, r.WithContext(context.WithValue(ctx, saidKey{}, kept)))
 }
 
 // rewrite sends a request on: to the upstream, under the host that the client asked for and with the
@@ -79,73 +53,15 @@ func (s *server) rewrite(pr *httputil.ProxyRequest, target *url.URL) {
 	pr.Out.URL.RawQuery = pr.In.URL.RawQuery
 	s.forwarded(pr)
 	if pr.Out.Body != nil {
-		pr.Out.Body = &clientBody{ReadCloser: pr.Out.Body}
+		pr.Out.Body = s.newClientBody(pr)
 	}
 }
 
-// forwarded makes the X-Forwarded fields say what is true. What a client says of itself in them is
-// dropped; what a trusted proxy says is kept and added to. Where it says who the client is in another
-// header, X-Forwarded-For begins with that client.
-func (s *server) forwarded(pr *httputil.ProxyRequest) {
-	client, reason := s.addresses.Find(pr.In)
-	out := pr.Out.Header
-	believed := reason == httpgate.ReasonHeader || reason == httpgate.ReasonAllTrusted
-	switch {
-	case believed && s.readsForwardedFor():
-		out["X-Forwarded-For"] = slices.Clone(pr.In.Header["X-Forwarded-For"])
-	case client.IsValid() && client != peer(pr.In):
-		out.Set("X-Forwarded-For", client.String())
-	}
-	pr.SetXForwarded()
-	if believed || reason == httpgate.ReasonNoHeader || reason == httpgate.ReasonMalformed {
-		for _, name := range []string{"X-Forwarded-Proto", "X-Forwarded-Host"} {
-			if said := pr.In.Header[name]; said != nil {
-				out[name] = said
-			}
-		}
-		return
-	}
-	if s.clientIPHeader != "" && !s.readsForwardedFor() {
-		out.Del(s.clientIPHeader) // nobody who is believed has said it
-	}
-}
-
-func (s *server) readsForwardedFor() bool {
-	return s.clientIPHeader == "" || strings.EqualFold(s.clientIPHeader, "X-Forwarded-For")
-}
-
-// peer is who connected, the zero Addr if that is no IP address.
-func peer(r *http.Request) netip.Addr {
-	at, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
-		return netip.Addr{}
-	}
-	return at.Addr().Unmap().WithZone("")
-}
-
-// A clientBody knows whether it was the client that failed while its body was read.
-type clientBody struct {
-	io.ReadCloser
-	closed, failed atomic.Bool
-}
-
-func (b *clientBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) && !b.closed.Load() {
-		b.failed.Store(true)
-	}
-	return n, err
-}
-
-func (b *clientBody) Close() error {
-	b.closed.Store(true)
-	return b.ReadCloser.Close()
-}
-
-// said is what the gate has said of a request.
+// said is what the gate has said of a request that is passed on.
 type said struct {
-	answer http.ResponseWriter
-	header http.Header
+	answer   http.ResponseWriter
+	header   http.Header
+	upstream *expectation
 }
 
 type saidKey struct{}
@@ -153,21 +69,6 @@ type saidKey struct{}
 func saidOf(r *http.Request) *said {
 	s, _ := r.Context().Value(saidKey{}).(*said)
 	return s
-}
-
-// around counts who is under way, and keeps what the gate said: ReverseProxy clears every field
-// behind an interim response, such as 103.
-func (s *server) around(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.underWay.Add(1)
-		defer s.underWay.Add(-1)
-		if r.Method == http.MethodConnect { // a tunnel to wherever the client likes is no request of a service
-			refuse(w, r, http.StatusMethodNotAllowed)
-			return
-		}
-		kept := &said{w, maps.Clone(w.Header())}
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), saidKey{}, kept)))
-	})
 }
 
 // again says what has been cleared.
@@ -186,6 +87,7 @@ func (s *said) again() {
 // answered looks at the head of an answer before it is passed on.
 func (s *server) answered(resp *http.Response) error {
 	kept := saidOf(resp.Request)
+	kept.upstream.end()
 	kept.again()
 	if s.outage.recovered() {
 		s.log.Info("the upstream answers again")
@@ -217,11 +119,17 @@ func (s *said) hasOne(name string) bool {
 func (s *server) failed(w http.ResponseWriter, r *http.Request, target *url.URL, err error) {
 	saidOf(r).again()
 	body, _ := r.Body.(*clientBody)
-	if unsent := r.URL.Host != target.Host; unsent || body != nil && body.failed.Load() {
+	isSilent := errors.Is(context.Cause(r.Context()), errSilent)
+	switch {
+	case isSilent:
+		err = errSilent
+	case r.URL.Host != target.Host: // it was not sent
 		refuse(w, r, http.StatusBadRequest)
 		return
-	}
-	if r.Context().Err() != nil {
+	case body.failed() != nil:
+		s.refuseBody(w, r, body.failed())
+		return
+	case r.Context().Err() != nil:
 		panic(http.ErrAbortHandler) // quiet, and no 200 for one that has only stopped to send
 	}
 	s.metrics.upstreamErrors.Inc()
@@ -229,11 +137,26 @@ func (s *server) failed(w http.ResponseWriter, r *http.Request, target *url.URL,
 		s.log.Error("the upstream does not answer; further failures are counted and not logged", "error", err)
 	}
 	var network net.Error
-	if errors.As(err, &network) && network.Timeout() || errors.Is(err, os.ErrDeadlineExceeded) {
+	if isSilent || errors.As(err, &network) && network.Timeout() {
 		refuse(w, r, http.StatusGatewayTimeout)
 		return
 	}
 	refuse(w, r, http.StatusBadGateway)
+}
+
+// refuseBody answers where a body could not be read to its end.
+func (s *server) refuseBody(w http.ResponseWriter, r *http.Request, err error) {
+	closeAfter(w, r)
+	var tooLong *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLong):
+		s.shed(shedBody)
+		refuse(w, r, http.StatusRequestEntityTooLarge)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		refuse(w, r, http.StatusRequestTimeout)
+	default:
+		refuse(w, r, http.StatusBadRequest)
+	}
 }
 
 func refuse(w http.ResponseWriter, r *http.Request, status int) {

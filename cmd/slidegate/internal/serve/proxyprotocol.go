@@ -20,16 +20,11 @@ func (s *server) readProxyProtocol() error {
 	if len(s.proxyProtocol) == 0 {
 		return config.RefuseFlags(s.given, "it is about --proxy-protocol, which is not given", "proxy-protocol-from")
 	}
-	addresses := map[string]string{"listen": s.listen, "auth-listen": s.authListen, "api-listen": s.apiListen, "rls-listen": s.rlsListen, "rls-http-listen": s.rlsHTTPListen, "admin": s.admin}
-	s.proxyProtocol = trimmed(s.proxyProtocol)
-	for _, flag := range s.proxyProtocol {
-		if !slices.Contains(doorFlags, flag) {
-			return config.Usagef("--proxy-protocol %q: allowed is %s, or several of them", flag, strings.Join(doorFlags, ", "))
-		}
-		if addresses[flag] == "" {
-			return config.Usagef("--proxy-protocol %s: --%[1]s is not given", flag)
-		}
+	doors, err := s.openDoors("proxy-protocol", s.proxyProtocol)
+	if err != nil {
+		return err
 	}
+	s.proxyProtocol = doors
 	if len(s.proxyProtocolFrom) == 0 {
 		return config.Usagef("--proxy-protocol-from is empty: name the networks of the proxies, such as 10.0.0.0/8")
 	}
@@ -113,10 +108,4 @@ func (c *proxied) Read(b []byte) (int, error) {
 }
 
 // CloseWrite lets net/http end an answer before it closes, as on any connection of TCP: else the client might not get it.
-func (c *proxied) CloseWrite() error {
-	conn, ok := c.TCPConn()
-	if !ok {
-		return errors.ErrUnsupported
-	}
-	return conn.CloseWrite()
-}
+func (c *proxied) CloseWrite() error { return closeWrite(c.Raw()) }

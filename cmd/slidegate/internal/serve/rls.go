@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"net"
+	"net/http"
 	"os"
 	"os/signal"
 	"syscall"
@@ -113,7 +114,10 @@ func (s *server) rlsDoors() (open []*door) {
 		open = append(open, &door{flag: "rls-listen", address: s.rlsListen, server: grpcServant{s.rls.NewServer(s.grpcOptions()...)}})
 	}
 	if s.rlsHTTPListen != "" {
-		server := s.newServer(asOneRequest(s.rls.Handler()))
+		mux := http.NewServeMux()
+		mux.Handle("/", s.admit(asOneRequest(s.rls.Handler())))
+		mux.Handle("/healthcheck", s.rls.Handler()) // health is always told
+		server := s.newServer(mux)
 		server.ReadTimeout = s.readHeaderTimeout // bodies are small
 		open = append(open, &door{flag: "rls-http-listen", address: s.rlsHTTPListen, server: server})
 	}
@@ -124,8 +128,13 @@ func (s *server) rlsDoors() (open []*door) {
 // often than every five minutes, as connection_keepalive of Envoy does.
 const mostPings = 5 * time.Second
 
+// mostCalls is how many calls a connection may have under way. Those of Envoy wait there for their turn.
+const mostCalls = 1000
+
 func (s *server) grpcOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
+		grpc.ChainUnaryInterceptor(s.admitCall),
+		grpc.MaxConcurrentStreams(mostCalls),
 		grpc.ConnectionTimeout(s.readHeaderTimeout),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: s.idleTimeout}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: mostPings, PermitWithoutStream: true}),
@@ -165,10 +174,10 @@ func (s *server) rlsFacts(at map[string]net.Addr) (facts []fact) {
 		return nil
 	}
 	if a := at["rls-listen"]; a != nil {
-		facts = append(facts, fact{"rls", fmt.Sprintf("grpc://%s for Envoy", a)})
+		facts = append(facts, fact{"rls", fmt.Sprintf("%s://%s for Envoy", s.scheme("rls-listen"), a)})
 	}
 	if a := at["rls-http-listen"]; a != nil {
-		facts = append(facts, fact{"rls http", fmt.Sprintf("http://%s/json /healthcheck", a)})
+		facts = append(facts, fact{"rls http", fmt.Sprintf("%s://%s/json /healthcheck", s.scheme("rls-http-listen"), a)})
 	}
 	set := s.rls.Rules()
 	charged := "each descriptor is charged for itself"

@@ -41,7 +41,7 @@ func CheckFile(path string) (*rules.File, error) {
 	s := &server{plan: *p, log: newLogger(io.Discard, "text"), backend: &backend{Store: store}, metrics: newMetrics("")}
 	var problems rules.Problems
 	steps := []func() error{
-		p.checkWords, p.checkNumbers, p.checkAddresses, s.checkStaying, s.parse, s.checkStore, s.newEngine, s.newAuth, s.newRLS, s.readProxyProtocol,
+		p.checkWords, p.checkNumbers, p.checkBounds, p.checkAddresses, s.checkStaying, s.parse, s.checkStore, s.newEngine, s.newAuth, s.newRLS, s.readProxyProtocol, s.newTLS,
 	}
 	for _, step := range steps {
 		err := p.inFile(step())

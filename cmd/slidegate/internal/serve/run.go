@@ -34,6 +34,9 @@ func (s *server) run(ctx context.Context) error {
 		s.try(ctx) // at once, while nobody else is in memory
 	}
 	go s.bans.Follow(ctx, time.Second)
+	if s.certificates != nil {
+		go s.certificates.follow(ctx, time.Second)
+	}
 	failed := make(chan error, len(all))
 	for _, d := range all {
 		go func() { failed <- d.server.Serve(d.listener) }()
@@ -79,17 +82,24 @@ func (s *server) drain(doors []*door) error {
 	return err
 }
 
+// mostStreams is how many requests a connection of HTTP/2 may have under way. One that resets them faster than they end is
+// closed by net/http.
+const mostStreams = 250
+
 // newServer returns a server of requests that are limited. It has no timeout for whole requests and answers: streams may
 // last.
 func (s *server) newServer(h http.Handler) *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(true)
 	protocols.SetUnencryptedHTTP2(true)
 	return &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: s.readHeaderTimeout,
 		IdleTimeout:       s.idleTimeout,
+		MaxHeaderBytes:    s.maxHeader,
 		Protocols:         protocols,
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: mostStreams},
 
 		DisableGeneralOptionsHandler: true, // OPTIONS * counts as well
 		ErrorLog:                     s.debugLog(),
