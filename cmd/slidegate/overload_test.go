@@ -232,6 +232,17 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 	if answer, err := io.ReadAll(refused); errors.Is(err, os.ErrDeadlineExceeded) || !strings.HasPrefix(string(answer), "HTTP/1.1 429") {
 		t.Errorf("refused with half a body: %q, %v", answer, err)
 	}
+	certificate, key := newAuthority(t).files("shop.example")
+	doors := start(t, nil, "--limit", "5/1h", "--read-header-timeout", "300ms", "--tls-cert", certificate, "--tls-key", key, "--rls-listen", "127.0.0.1:0", "--rls-config", ruleDir(t, "edge.yaml", perUser("1")))
+	for what, c := range map[string]struct{ url, begin string }{
+		"TLS, nothing": {doors.url, ""}, "TLS, half a hello": {doors.url, "\x16\x03\x01\x02\x00\x01"}, "gRPC, nothing": {"grpc://" + doors.rls, ""},
+	} {
+		conn := connect(t, c.url, "127.0.0.1")
+		io.WriteString(conn, c.begin)
+		if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%s: the connection stays open", what)
+		}
+	}
 	reader := connect(t, r.url, "127.0.0.1")
 	io.WriteString(reader, "GET / HTTP/1.1\r\nHost: a\r\nX-Key: c\r\n\r\n")
 	eventually(t, "who takes no answer is cut off", func() bool { return r.metric("slidegate_requests") == "0" && r.metric("slidegate_connections") == "0" })

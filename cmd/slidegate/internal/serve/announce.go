@@ -55,6 +55,9 @@ func (s *server) facts(at map[string]net.Addr) (facts []fact) {
 	if api := at["api-listen"]; api != nil {
 		facts = append(facts, fact{"api", fmt.Sprintf("%s://%s/openapi.json says what may be asked; %s", s.scheme("api-listen"), api, s.whoMayAsk())})
 	}
+	if s.certificates != nil {
+		facts = append(facts, s.tlsFact())
+	}
 	if len(s.proxyProtocol) > 0 {
 		facts = append(facts, fact{"proxied", fmt.Sprintf("--%s hears %s alone, who say in a PROXY header for whom they connect",
 			strings.Join(s.proxyProtocol, " and --"), strings.Join(s.proxyProtocolFrom, ", "))})

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -41,6 +42,9 @@ type patience struct {
 	answers  atomic.Bool
 	reading  *time.Timer // of the goroutine that reads
 	writing  *time.Timer // of the one that answers
+
+	mu   sync.Mutex
+	over bool // the handler has returned: net/http takes no word on deadlines any more
 }
 
 func (p *patience) Unwrap() http.ResponseWriter { return p.ResponseWriter }
@@ -56,26 +60,33 @@ func (p *patience) patiently(timer **time.Timer, giveUp func(), f func()) {
 	f()
 }
 
-// long is a time that has passed.
-var long = time.Unix(1, 0)
+// longAgo is a time that has passed.
+var longAgo = time.Unix(1, 0)
 
 // stopReading ends the wait for a piece of the body.
 func (p *patience) stopReading() {
-	if !p.isStream || !p.answers.Load() {
-		p.server.shed(shedSlow)
-		_ = p.control.SetReadDeadline(long)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.over || p.isStream && p.answers.Load() {
+		return
 	}
+	p.server.shed(shedSlow)
+	_ = p.control.SetReadDeadline(longAgo)
 }
 
 // stopWriting ends the wait for a piece of the answer to be taken. Over HTTP/1 it is the body that is waited for: what is
 // left of it is read before an answer.
 func (p *patience) stopWriting() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	switch {
+	case p.over:
 	case p.isStream:
 		p.server.shed(shedSlow)
-		_ = p.control.SetWriteDeadline(long)
+		_ = p.control.SetWriteDeadline(longAgo)
 	case !p.isRead.Load():
-		_ = p.control.SetReadDeadline(long)
+		p.server.shed(shedSlow)
+		_ = p.control.SetReadDeadline(longAgo)
 	}
 }
 
@@ -107,6 +118,9 @@ func (p *patience) answering(status int) {
 // end bounds what net/http does once the handler has returned: over HTTP/2 it sends the rest of the answer, over HTTP/1 it
 // reads the rest of the body.
 func (p *patience) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.over = true
 	deadline := time.Now().Add(p.server.clientTimeout)
 	switch {
 	case p.isStream:

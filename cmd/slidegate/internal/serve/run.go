@@ -34,9 +34,7 @@ func (s *server) run(ctx context.Context) error {
 		s.try(ctx) // at once, while nobody else is in memory
 	}
 	go s.bans.Follow(ctx, time.Second)
-	if s.certificates != nil {
-		go s.certificates.follow(ctx, time.Second)
-	}
+	s.followCertificates(ctx)
 	failed := make(chan error, len(all))
 	for _, d := range all {
 		go func() { failed <- d.server.Serve(d.listener) }()

@@ -101,6 +101,26 @@ func (p plan) scheme(flag string) string {
 	return scheme
 }
 
+// followCertificates takes up changes of the certificates until ctx ends.
+func (s *server) followCertificates(ctx context.Context) {
+	if s.certificates == nil {
+		return
+	}
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	go s.certificates.follow(ctx, time.Second, hangup)
+}
+
+// tlsFact is about TLS.
+func (s *server) tlsFact() fact {
+	now := s.certificates.current.Load()
+	text := fmt.Sprintf("--%s by %s, which ends %s", strings.Join(s.tlsDoors, " and --"), s.tlsCert, now.Certificates[0].Leaf.NotAfter.UTC().Format(time.RFC3339))
+	if s.tlsClientCA != "" {
+		text += "; clients need a certificate by " + s.tlsClientCA
+	}
+	return fact{"tls", text}
+}
+
 // readRoots reads certificates that others are checked against.
 func readRoots(path string) (*x509.CertPool, error) {
 	text, err := os.ReadFile(path)
@@ -189,10 +209,7 @@ func (c *certificates) content() []byte {
 
 // follow takes up changes of the files until ctx ends, at once at SIGHUP. A change has to be there at two looks in a row: a
 // certificate is written before its key or after it.
-func (c *certificates) follow(ctx context.Context, every time.Duration) {
-	hangup := make(chan os.Signal, 1)
-	signal.Notify(hangup, syscall.SIGHUP)
-	defer signal.Stop(hangup)
+func (c *certificates) follow(ctx context.Context, every time.Duration, hangup <-chan os.Signal) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	var last []byte

@@ -45,6 +45,10 @@ func (s *server) newProxy(to *url.URL) http.Handler {
 	}
 }
 
+// silence is how long nothing may come on a connection of HTTP/2 to an upstream until it is asked whether it lives. Servers of
+// gRPC end connections on which they are asked more often than every five minutes.
+const silence = 5*time.Minute + 10*time.Second
+
 // newTransport returns connections to an upstream. Who begins no answer in time is told by an expectation; what is bounded here
 // is what goes on when nobody waits for it any more.
 func (s *server) newTransport(protocols *http.Protocols) *http.Transport {
@@ -57,8 +61,8 @@ func (s *server) newTransport(protocols *http.Protocols) *http.Transport {
 	transport.MaxIdleConnsPerHost = 256
 	transport.MaxIdleConns = 0
 	transport.DisableCompression = true // bodies pass as they are
-	// A connection of HTTP/2 is shared: one whose other end is gone is found out even where nobody waits for its answer.
-	transport.HTTP2 = &http.HTTP2Config{SendPingTimeout: s.upstreamTimeout, PingTimeout: s.upstreamTimeout}
+	// A connection of HTTP/2 is shared, and not given up with a request that is not answered.
+	transport.HTTP2 = &http.HTTP2Config{SendPingTimeout: silence, PingTimeout: s.upstreamTimeout}
 	return transport
 }
 
