@@ -193,6 +193,7 @@ const calm = `load 1m
   slidegate_redis_replaced_total{job="slidegate",instance="a"} 2x120
   slidegate_redis_newer_total{job="slidegate",instance="a"} 2x120
   slidegate_ignored_forwarded_headers_total{job="slidegate",instance="a"} 0x120
+  slidegate_self_check_failed{job="slidegate",instance="a"} 0x120
   slidegate_config_last_reload_successful{job="slidegate",instance="a"} 1x120
   slidegate_rls_config_last_load_successful{job="slidegate",instance="a"} 1x120
   slidegate_rls_errors_total{job="slidegate",instance="a",cause="store"} 0x120
@@ -220,6 +221,7 @@ var troubles = map[string][][2]string{
 	"SlidegateRLSRulesWrong":    {{"slidegate_rls_config_last_load_successful", "1x110 0x9"}},
 	"SlidegateRLSUndecided":     {{`slidegate_rls_errors_total{job="slidegate",instance="a",cause="store"}`, "0x110 12+12x9"}},
 	"SlidegateRLSUnknownDomain": {{"slidegate_rls_unknown_domain_total", "3x115 4x4"}},
+	"SlidegateStoreDoesNotHold": {{"slidegate_self_check_failed", "0x110 1x9"}},
 	"SlidegateUpstreamErrors":   {{"slidegate_upstream_errors_total", "0+3x110 400+60x9"}},
 }
 

@@ -74,8 +74,8 @@ func TestTheCommandNeedsNoMoreRules(t *testing.T) {
 	}
 }
 
-// TestRulesNeedNoMoreRules of access: bans, refunds, several keys in a decision and descriptors that are charged together
-// included. A ban by a rule ends by the command of docs/operations.md.
+// TestRulesNeedNoMoreRules of access: bans, refunds, several keys in a decision, descriptors that are charged together and
+// a share by the processes that live included. A ban by a rule ends by the command of docs/operations.md.
 func TestRulesNeedNoMoreRules(t *testing.T) {
 	line := regexp.MustCompile(`(?m)^ACL SETUSER limits .*$`).FindString(readFile(t, "docs", "redis.md"))
 	reset := regexp.MustCompile("`slidegate (reset ip:203.0.113.7 --limit ban:login=1/1h .*?)`").FindStringSubmatch(strings.ReplaceAll(readFile(t, "docs", "operations.md"), "\n", " "))
@@ -94,7 +94,8 @@ func TestRulesNeedNoMoreRules(t *testing.T) {
 		server.Do(strings.Fields(line)...)
 		s := on("redis://limits@" + server.Addr + "/0").with(settings{"SLIDEGATE_STORE_PASSWORD": "secret", "SLIDEGATE_CLIENT": client})
 		delete(s, "SLIDEGATE_LIMIT")
-		r := serve(t, s, "serve", "--config", dir+"/rules.yaml", "--rls-http-listen", "127.0.0.1:0", "--rls-config", dir+"/rls", "--rls-all-or-nothing")
+		r := serve(t, s, "serve", "--config", dir+"/rules.yaml", "--rls-http-listen", "127.0.0.1:0", "--rls-config", dir+"/rls", "--rls-all-or-nothing", "--fallback", "replicas")
+		r.awaits("slidegate_replicas", "1")
 		for i, want := range []int{200, 429, 429, 429} {
 			if status, body := r.get(r.url + "/login"); status != want || (i > 1) != strings.Contains(body, "ban:login") {
 				t.Errorf("%s: request %d got %d: %s", client, i, status, body)
