@@ -433,3 +433,20 @@ func TestDocumentedRulesLimit(t *testing.T) {
 		t.Errorf("%d of 5 checkouts were refused, want 2", refused)
 	}
 }
+
+// TestAllThatMatchIsOneScript: rules under match: all that agree in what a refusal means are one decision, on Redis one script,
+// whatever their keys are and whatever is around the store.
+func TestAllThatMatchIsOneScript(t *testing.T) {
+	s := startRedis(t)
+	path := writeRules(t, "match: all", "rules:", "- {name: client, limits: 100/1h}", "- {name: together, key: host, limits: [50/1m, 1000/1h]}")
+	r := start(t, nil, "--config", path, "--store", s.url(), "--fallback", "1/2", "--remember-refusals", "1s")
+	r.tried()
+	before := s.evaluations()
+	const asked = 20
+	if got := r.at(asked, "/"); strings.Contains(got, "429") {
+		t.Fatalf("answers %s", got)
+	}
+	if n := s.evaluations() - before; n != asked {
+		t.Errorf("%d scripts for %d requests", n, asked)
+	}
+}

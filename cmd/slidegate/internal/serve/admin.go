@@ -28,7 +28,7 @@ func (p *plan) adminFlags(f *pflag.FlagSet) {
 // withBans has the store refuse whoever people have banned.
 func (s *server) withBans() {
 	s.bans = bans.NewList(s.backend.shared)
-	s.backend.Store = s.bans.Wrap(s.backend.Store)
+	s.backend.store = s.bans.Wrap(s.backend.store)
 	s.metrics.registry.MustRegister(bansMetrics(s.bans)...)
 }
 

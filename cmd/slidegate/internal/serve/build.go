@@ -237,7 +237,7 @@ func (s *server) newGate() (err error) {
 	if !s.usesLimits() {
 		return nil
 	}
-	if s.limiter, err = slidegate.New(s.backend, s.limits...); err != nil {
+	if s.limiter, err = slidegate.New(s.backend.store, s.limits...); err != nil {
 		return config.Usagef("--limit: %w", err)
 	}
 	s.limits = s.limiter.Limits()

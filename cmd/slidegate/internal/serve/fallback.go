@@ -71,8 +71,8 @@ func (s *server) remember(b *backend) {
 	if s.rememberRefusals == 0 {
 		return
 	}
-	denials := wrap.Denials(b.Store, wrap.WithCap(s.rememberRefusals), wrap.WithMaxDenials(s.refusalsMax))
-	b.Store = denials
+	denials := wrap.Denials(b.store, wrap.WithCap(s.rememberRefusals), wrap.WithMaxDenials(s.refusalsMax))
+	b.store = denials
 	b.facts = append(b.facts, fact{"refusals", fmt.Sprintf("remembered for up to %s: what another process resets or gives back is seen that much later", s.rememberRefusals)})
 	b.collectors = append(b.collectors, denialMetrics(denials)...)
 }
@@ -89,8 +89,8 @@ func (s *server) fallBack(b *backend) {
 		by = wrap.WithReplicas(b.replicas.Live)
 		about = "an equal share of each quota for each process that lives, by what Redis last said, or all of it if it never did"
 	}
-	fallback := wrap.Fallback(b.Store, memory, by)
-	b.Store, b.fallback = fallback, fallback
+	fallback := wrap.Fallback(b.store, memory, by)
+	b.store, b.fallback = fallback, fallback
 	closeRedis := b.close
 	b.close = func() {
 		closeRedis()

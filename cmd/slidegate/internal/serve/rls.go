@@ -57,7 +57,7 @@ func (s *server) newRLS() (err error) {
 	if s.rlsConfig == "" {
 		return config.Usagef("--rls-config is missing: give the directory with the rule files, such as --rls-config rules")
 	}
-	if s.rls, err = rls.New(s.backend, nil, s.rlsOptions()); err != nil {
+	if s.rls, err = rls.New(s.backend.store, nil, s.rlsOptions()); err != nil {
 		return err
 	}
 	if err := s.rls.Load(s.rlsConfig); err != nil {

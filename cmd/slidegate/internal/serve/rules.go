@@ -38,7 +38,7 @@ func CheckFile(path string) (*rules.File, error) {
 	}
 	store := memstore.New()
 	defer store.Close()
-	s := &server{plan: *p, log: newLogger(io.Discard, "text"), backend: &backend{Store: store}, metrics: newMetrics("")}
+	s := &server{plan: *p, log: newLogger(io.Discard, "text"), backend: &backend{store: store}, metrics: newMetrics("")}
 	var problems rules.Problems
 	steps := []func() error{
 		p.checkWords, p.checkNumbers, p.checkBounds, p.checkAddresses, s.checkStaying, s.parse, s.checkStore, s.newEngine, s.newAuth, s.newRLS, s.readProxyProtocol, s.newTLS,
@@ -127,7 +127,7 @@ func (s *server) engine(f *rules.File) (*rules.Engine, error) {
 	}
 	s.metrics.ofRules(f)
 	return rules.New(f, rules.Options{
-		Store: s.backend, Key: key, Headers: formats, Policy: rules.Policy(s.inherited(f, "on-store-error")[0]),
+		Store: s.backend.store, Key: key, Headers: formats, Policy: rules.Policy(s.inherited(f, "on-store-error")[0]),
 		Gate: append(s.addressOptions(), httpgate.WithoutOutages()), Logger: s.log, Observe: s.observeRules,
 	})
 }

@@ -76,7 +76,7 @@ func checkLimit(ctx context.Context, store slidegate.Store, l slidegate.Limit) (
 func (s *server) trial(ctx context.Context) (err error) {
 	for range 2 {
 		decided := s.decidedByShare()
-		err = checkStore(ctx, s.backend)
+		err = checkStore(ctx, s.backend.store)
 		if s.decidedByShare() != decided {
 			return slidegate.ErrUnavailable
 		}

@@ -67,7 +67,7 @@ func TestSelfCheckIsLoud(t *testing.T) {
 		text, _ := io.ReadAll(w.Body)
 		return "\n" + string(text)
 	}
-	good := s.backend.Store
+	good := s.backend.store
 	for _, step := range []struct {
 		store                  slidegate.Store
 		passed, failed, logged string
@@ -78,7 +78,7 @@ func TestSelfCheckIsLoud(t *testing.T) {
 		{good, "1", "0", ""},
 	} {
 		log.Reset()
-		s.backend.Store = step.store
+		s.backend.store = step.store
 		again := s.try(t.Context())
 		text := page("/metrics")
 		if !strings.Contains(text, "\nslidegate_self_check_passed "+step.passed+"\n") || !strings.Contains(text, "\nslidegate_self_check_failed "+step.failed+"\n") {

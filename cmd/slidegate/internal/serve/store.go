@@ -23,7 +23,7 @@ import (
 // A backend is where the state is: in memory, or in Redis behind a circuit and a deadline, with what remembers refusals before
 // that and what decides while Redis is away around it.
 type backend struct {
-	slidegate.Store
+	store      slidegate.Store     // what everything asks. Not embedded, which would hide what else it can, such as several keys at once
 	remote     slidegate.Store     // Redis behind its circuit, nil for memory: it may be away
 	fallback   *wrap.FallbackStore // nil for none
 	replicas   *wrap.Replicas      // nil where no share goes by them
@@ -69,7 +69,7 @@ func (s *server) newMemory() (store *memstore.Store, full string) {
 func (s *server) inMemory() *backend {
 	store, full := s.newMemory()
 	return &backend{
-		Store:      store,
+		store:      store,
 		inner:      store,
 		about:      fmt.Sprintf("memory of this process: a restart begins with full quotas; beyond %d keys %s", s.maxKeys, full),
 		collectors: memoryMetrics(store, s.maxKeys),
@@ -84,7 +84,7 @@ func (s *server) inRedis(r *storage.Redis) (*backend, error) {
 	store := redisstore.New(client, append(r.Options(), redisstore.WithLogger(s.log), redisstore.WithoutOutages())...)
 	circuit := wrap.Circuit(store, wrap.Ignore(redisstore.ErrNewerFormat))
 	b := &backend{
-		Store:      wrap.Observe(wrap.Deadline(circuit, r.Timeout), func(e wrap.Event) { s.asked(e.Err) }),
+		store:      wrap.Observe(wrap.Deadline(circuit, r.Timeout), func(e wrap.Event) { s.asked(e.Err) }),
 		remote:     circuit,
 		about:      fmt.Sprintf("%s, keys %s:{…}: shared by all who use it; it has %s for all that a request asks it, and is asked once a second while it gives no answer", r.Address, r.Prefix, r.Timeout),
 		inner:      store,
