@@ -139,11 +139,13 @@ func (r *Record) Fill(q *http.Request) {
 	if q.URL == nil {
 		q.URL = new(url.URL)
 	}
-	*q.URL = url.URL{RawQuery: string(r.Query)}
-	q.URL.RawPath = string(r.Path)
-	q.URL.Path = q.URL.RawPath
-	if path, err := url.PathUnescape(q.URL.RawPath); err == nil {
+	written := string(r.Path)
+	*q.URL = url.URL{RawQuery: string(r.Query), Path: written}
+	if path, err := url.PathUnescape(written); err == nil {
 		q.URL.Path = path
+	}
+	if q.URL.EscapedPath() != written { // as net/http has it: empty where the path says it all
+		q.URL.RawPath = written
 	}
 	q.RemoteAddr = ""
 	if len(r.Address) > 0 {

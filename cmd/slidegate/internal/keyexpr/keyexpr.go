@@ -123,6 +123,14 @@ func (e *Expr) CanBe(key string) bool {
 	return p.client && strings.HasPrefix(key, "ip:") || p.name != "ip" && strings.HasPrefix(key, p.name+":")
 }
 
+// Parts returns the parts of the expression as they are named, such as ip or header:X-Api-Key.
+func (e *Expr) Parts() (names []string) {
+	for _, p := range e.parts {
+		names = append(names, p.name)
+	}
+	return names
+}
+
 // IsAddress tells whether the expression is the client's address alone.
 func (e *Expr) IsAddress() bool { return e.text == "ip" }
 

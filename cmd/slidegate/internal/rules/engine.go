@@ -31,6 +31,11 @@ type Options struct {
 	// Observe is told of every decision, as httpgate.Observe is. It is called on the request's goroutine and must not
 	// keep the event.
 	Observe func(*Event)
+
+	// Recount makes of every limit the one that is counted in its place, with its name. nil: each is counted as it is.
+	Recount func(slidegate.Limit) slidegate.Limit
+
+	rehearses bool // requests have been matched already
 }
 
 // An Event is one decision as an observer sees it.
@@ -136,7 +141,7 @@ func (e *Engine) bindLists() (err error) {
 		return nil
 	}
 	options = append(options, httpgate.Observe(func(event *httpgate.Event) {
-		if errors.Is(event.Err, httpgate.ErrForbidden) {
+		if !e.options.rehearses && errors.Is(event.Err, httpgate.ErrForbidden) {
 			e.options.observe(event, nil, false)
 		}
 	}))
@@ -195,7 +200,18 @@ func (e *Engine) limiter(r *Rule, l Limits) (*slidegate.Limiter, error) {
 	case blocked:
 		return slidegate.Blocked(), nil
 	}
-	return slidegate.New(e.options.Store, r.limits(l)...)
+	limits := r.limits(l)
+	for i := range limits {
+		limits[i] = e.recounted(limits[i])
+	}
+	return slidegate.New(e.options.Store, limits...)
+}
+
+func (e *Engine) recounted(l slidegate.Limit) slidegate.Limit {
+	if e.options.Recount == nil {
+		return l
+	}
+	return e.options.Recount(l)
 }
 
 // bindOverrides has addresses as they are counted: an IPv6 address by its network.
@@ -261,19 +277,17 @@ func (e *Engine) Verdicts(next http.Handler) http.Handler {
 
 // serve is one request.
 func (e *Engine) serve(w http.ResponseWriter, r *http.Request, next http.Handler, blind bool) {
-	if e.lists != nil {
-		switch o := e.lists.Decide(r); {
-		case errors.Is(o.Err, httpgate.ErrForbidden):
-			forbidden.ServeHTTP(w, r)
-			return
-		case o.Decision == nil && o.Err == nil: // exempt
-			next.ServeHTTP(w, r)
-			return
-		}
+	switch e.fateOf(r) {
+	case Denied:
+		forbidden.ServeHTTP(w, r)
+		return
+	case Exempt:
+		next.ServeHTTP(w, r)
+		return
 	}
 	s := newSubject(r, e.addresses)
 	var room [8]choice
-	set := e.setOf(s.host)
+	set := e.sets[e.indexOf(s.host)]
 	chosen := e.choose(set, &s, room[:0], blind)
 	if len(chosen) == 0 {
 		next.ServeHTTP(w, r)
@@ -287,17 +301,31 @@ func (e *Engine) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 
 var forbidden = httpgate.Problem{Type: "about:blank", Title: http.StatusText(http.StatusForbidden), Status: http.StatusForbidden}
 
-// setOf returns the rules of a host: those of the domain that names it, else of the one with the longest suffix, else
-// those of no domain.
-func (e *Engine) setOf(host string) *ruleset {
-	best, length := e.sets[len(e.sets)-1], -1
-	for _, s := range e.sets[:len(e.sets)-1] {
+// fateOf tells what the lists of the file make of a request: exempt, denied, or counted.
+func (e *Engine) fateOf(r *http.Request) Fate {
+	if e.lists == nil {
+		return Counted
+	}
+	switch o := e.lists.Decide(r); {
+	case errors.Is(o.Err, httpgate.ErrForbidden):
+		return Denied
+	case o.Decision == nil && o.Err == nil:
+		return Exempt
+	}
+	return Counted
+}
+
+// indexOf returns where the rules of a host are: those of the domain that names it, else of the one with the longest
+// suffix, else those of no domain.
+func (e *Engine) indexOf(host string) int {
+	best, length := len(e.sets)-1, -1
+	for i, s := range e.sets[:len(e.sets)-1] {
 		for _, h := range s.hosts {
 			switch {
 			case !h.below && h.name == host:
-				return s
+				return i
 			case h.below && len(h.name) > length && h.matches(host):
-				best, length = s, len(h.name)
+				best, length = i, len(h.name)
 			}
 		}
 	}

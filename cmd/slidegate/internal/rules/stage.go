@@ -155,7 +155,7 @@ func (e *Engine) gate(group []choice) (*stage, error) {
 		s.rules = append(s.rules, c.Rule)
 		blocked = blocked || c.isBlocked()
 	}
-	options := slices.Concat(e.options.Gate, first.answers(), []httpgate.Option{
+	options := slices.Concat(e.options.Gate, first.answers(e), []httpgate.Option{
 		httpgate.Logger(e.options.Logger.With("rule", first.FullName())),
 		httpgate.Headers(first.formats...), e.by(first.bound),
 	})
@@ -169,7 +169,7 @@ func (e *Engine) gate(group []choice) (*stage, error) {
 		options = append(options, httpgate.RefundIf(first.refunds))
 	}
 	if first.Ban != nil && !first.isBlocked() {
-		options = append(options, httpgate.Ban(first.strikes(), first.Ban.Length.Duration))
+		options = append(options, httpgate.Ban(e.recounted(first.strikes()), first.Ban.Length.Duration))
 	}
 	var err error
 	s.gate, err = httpgate.New(s.limiter, options...)
@@ -186,8 +186,10 @@ func (b *bound) strikes() slidegate.Limit {
 }
 
 // answers are the options of what a rule says.
-func (b *bound) answers() (options []httpgate.Option) {
+func (b *bound) answers(e *Engine) (options []httpgate.Option) {
 	switch {
+	case e.options.rehearses:
+		options = append(options, httpgate.Cost(func(r *http.Request) int64 { return b.held(r).Cost }))
 	case b.Cost != nil && b.Cost.header != "":
 		options = append(options, httpgate.Cost(cost(b.Cost.header)))
 	case b.Cost != nil:
@@ -232,6 +234,9 @@ func (p *Response) option() httpgate.Option {
 
 // by says whom a rule counts.
 func (e *Engine) by(b *bound) httpgate.Option {
+	if e.options.rehearses {
+		return httpgate.By(func(r *http.Request) (string, error) { return b.held(r).Key, nil })
+	}
 	if b.key.IsAddress() && b.Domain == "" {
 		return httpgate.ByAddress()
 	}

@@ -30,19 +30,50 @@ func Settable() *pflag.FlagSet {
 
 // CheckFile reads a file of rules as serve would and looks at all that can be wrong with it, its settings too. Nothing
 // is started, nothing is asked, and no password is looked for.
-func CheckFile(path string) (*rules.File, error) {
+func CheckFile(path string) (f *rules.File, err error) {
+	err = withFile(path, "", func(s *server) error {
+		f = s.file
+		return s.collect(s.checkWords, s.checkNumbers, s.checkBounds, s.checkAddresses, s.checkStaying, s.parse, s.checkStore, s.newEngine, s.newAuth, s.newRLS, s.readProxyProtocol, s.newTLS)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// RulesOf reads a file of rules as serve would and returns what requests are held to, with what the top of the file
+// says of keys and addresses. The store is for the caller to add. key is that of the command line, empty for none.
+func RulesOf(path, key string) (f *rules.File, o rules.Options, err error) {
+	err = withFile(path, key, func(s *server) error {
+		if err := s.collect(s.parse, s.newEngine); err != nil {
+			return err
+		}
+		f, o = s.file, rules.Options{Key: s.key, Gate: s.addressOptions()}
+		return nil
+	})
+	return f, o, err
+}
+
+// withFile calls f with a server by a file of rules, which is never started.
+func withFile(path, key string, f func(*server) error) error {
 	_, p := command("")
 	p.config = path
+	if key != "" {
+		if err := p.given.Set("key", key); err != nil {
+			return err
+		}
+	}
 	if err := p.readFile(); err != nil {
-		return nil, err
+		return err
 	}
 	store := memstore.New()
 	defer store.Close()
-	s := &server{plan: *p, log: newLogger(io.Discard, "text"), backend: &backend{store: store}, metrics: newMetrics("")}
+	return f(&server{plan: *p, log: newLogger(io.Discard, "text"), backend: &backend{store: store}, metrics: newMetrics("")})
+}
+
+// collect takes steps and returns all problems that they find in the file, or the first other error.
+func (p *plan) collect(steps ...func() error) error {
 	var problems rules.Problems
-	steps := []func() error{
-		p.checkWords, p.checkNumbers, p.checkBounds, p.checkAddresses, s.checkStaying, s.parse, s.checkStore, s.newEngine, s.newAuth, s.newRLS, s.readProxyProtocol, s.newTLS,
-	}
 	for _, step := range steps {
 		err := p.inFile(step())
 		var found rules.Problems
@@ -50,13 +81,13 @@ func CheckFile(path string) (*rules.File, error) {
 		case errors.As(err, &found):
 			problems = append(problems, found...)
 		case err != nil:
-			return nil, err
+			return err
 		}
 	}
 	if len(problems) > 0 {
-		return nil, problems
+		return problems
 	}
-	return p.file, nil
+	return nil
 }
 
 // checkStore looks at the address of the store alone.
