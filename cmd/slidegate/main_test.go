@@ -406,6 +406,9 @@ func TestBadUsage(t *testing.T) {
 		{`--algorithm "gcra": allowed is log or counter`, []string{"sweep", "--algorithm", "gcra", "-"}},
 		{"--catch: open no such file", []string{"sweep", "--catch", "no such file", "-"}},
 		{"--verdicts and --json: one of them", []string{"replay", "--limit", "1/1s", "--verdicts", "--json", "-"}},
+		{"--verdicts with --side-by-side", []string{"replay", "--limit", "1/1s", "--verdicts", "--side-by-side", "-"}},
+		{"--verdicts with --config", []string{"replay", "--config", "x.yaml", "--verdicts", "-"}},
+		{"--limit with --config: limits stand in the rules of the file", []string{"replay", "--config", "x.yaml", "--limit", "1/1s", "-"}},
 	} {
 		out, errs, status := cli(t, nil, c.args...)
 		first, _, _ := strings.Cut(errs, "\n")
@@ -803,7 +806,7 @@ func TestCommandPageExamplesAreTaken(t *testing.T) {
 			if command == "sweep" { // has no limit
 				args = slices.Concat([]string{command}, example, end)
 			}
-			if row[1] == "--config" {
+			if row[1] == "--config" { // which is in the place of --limit
 				args = slices.Concat([]string{command, "--config", writeRules(t, "rules: [{name: all, limits: 10/1s}]")}, end)
 			}
 			if _, errs, status := cli(t, nil, args...); status != want || !strings.HasPrefix(row[3], row[1]) {

@@ -14,11 +14,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/config"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/rehearse"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/source"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/storage"
-	"github.com/slidegate/slidegate/memstore"
 )
 
 const long = `Replay reads a log and tells what limits would have made of it: how many requests they would
@@ -26,7 +25,15 @@ have admitted and refused, which limit refused, and who was refused most. The cl
 log, and nothing is sent anywhere. With --store redis://… the state is in Redis, on the same clock
 and under keys of its own; the answers are the same.
 
-A FILE is an access log of Apache, nginx, Caddy, Traefik, Envoy or an AWS load balancer, JSON lines
+With --config the requests of an access log are held to the rules of a file, as serve holds them:
+to the rules that match, by their keys, costs, plans and modes, with what is exempt and denied. The
+report tells what became of each rule's requests, and what the rules ask for that the log does not
+have.
+
+With --side-by-side there is a table of what sliding logs, sliding counters and fixed windows of the
+same quotas would have done.
+
+A LOG is an access log of Apache, nginx, Caddy, Traefik, Envoy or an AWS load balancer, JSON lines
 or columns with names, whose clients are told apart by their address as it is written; or it has one
 event a line, as a JSON object:
 
@@ -44,6 +51,7 @@ million lines is put in order through a temporary file of about 5 bytes a line, 
 
 const example = `  slidegate replay --limit 60/1m access.log.gz
   slidegate replay --limit burst=10/1s --limit sustained=100/1m --json access.log access.log.1
+  slidegate replay --config rules.yaml --side-by-side access.log.gz
   slidegate replay --limit 60/1m --format '$remote_addr [$time_iso8601] "$request" $status' access.log
   kubectl logs ingress | slidegate replay --limit 60/1m,counter --key header:X-Api-Key -
   slidegate replay --limit 3/1s --verdicts events.jsonl`
@@ -54,9 +62,12 @@ const storeTimeout = 5 * time.Second
 // options are what the command was told, as text.
 type options struct {
 	limits   []string
+	config   string
+	ways     bool
 	storage  storage.Flags
 	cleanUp  bool
 	source   source.Flags
+	hasKey   bool // the expression was given
 	verdicts bool
 	json     bool
 }
@@ -65,11 +76,12 @@ type options struct {
 func Command() *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
-		Use:     "replay --limit LIMIT… FILE…|-",
+		Use:     "replay (--limit LIMIT… | --config FILE) LOG…|-",
 		Short:   "Run a log through limits and tell what they would have done",
 		Long:    long,
 		Example: example,
 		RunE: func(cmd *cobra.Command, files []string) error {
+			o.hasKey = cmd.Flags().Changed("key")
 			r, err := o.run(files)
 			if err != nil {
 				return err
@@ -81,6 +93,8 @@ func Command() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringArrayVar(&o.limits, "limit", nil, config.LimitsUsage)
+	f.StringVar(&o.config, "config", "", "the `file` of rules that serve would go by, in the place of --limit (default: none)")
+	f.BoolVar(&o.ways, "side-by-side", false, "tell also what sliding logs, sliding counters and fixed windows of the same limits would have done; in memory, wherever the state is")
 	f.BoolVar(&o.verdicts, "verdicts", false, "print a JSON object for each event instead of a report; jsonl is then replayed in the order of the file")
 	f.BoolVar(&o.json, "json", false, "print the report as a JSON object")
 	f.BoolVar(&o.cleanUp, "store-cleanup", false, "remove the keys that were written to Redis at the end")
@@ -91,17 +105,12 @@ func Command() *cobra.Command {
 
 // run turns text into a run, or says what is wrong with it.
 func (o *options) run(files []string) (*run, error) {
-	limits, err := config.Limits(o.limits)
-	if err != nil {
+	if err := o.check(); err != nil {
 		return nil, err
 	}
-	if o.verdicts && o.json {
-		return nil, config.Usagef("--verdicts and --json: one of them, since verdicts take the place of the report")
-	}
-	// The names and the number of limits are checked, and names filled in, by making a limiter of them.
-	limiter, err := slidegate.New(memstore.New(), limits...)
+	policy, err := o.policy()
 	if err != nil {
-		return nil, config.Usagef("--limit: %w", err)
+		return nil, err
 	}
 	log, err := o.source.Parse("replay", files, nil)
 	if err != nil {
@@ -111,9 +120,39 @@ func (o *options) run(files []string) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &run{source: log, limits: limiter.Limits(), verdicts: o.verdicts, json: o.json, redis: redis, cleanUp: o.cleanUp}
+	r := &run{source: log, policy: policy, limits: policy.Limits, ways: o.ways, verdicts: o.verdicts, json: o.json, redis: redis, cleanUp: o.cleanUp}
+	if policy.File != nil {
+		r.book = rehearse.NewBook(policy)
+		log.Ask(r.book.Subjects)
+	}
 	if redis != nil && redis.Prefix == "" {
 		redis.Prefix, r.drawn = fmt.Sprintf("slidegate-replay-%08x", rand.Uint32()), true
 	}
 	return r, nil
+}
+
+func (o *options) check() error {
+	switch {
+	case o.config != "" && len(o.limits) > 0:
+		return config.Usagef("--limit with --config: limits stand in the rules of the file: give one of the two")
+	case o.config != "" && o.verdicts:
+		return config.Usagef("--verdicts with --config: a request may meet several rules: allowed is the report, or --json")
+	case o.verdicts && o.ways:
+		return config.Usagef("--verdicts with --side-by-side: verdicts take the place of the report: give one of the two")
+	case o.verdicts && o.json:
+		return config.Usagef("--verdicts and --json: one of them, since verdicts take the place of the report")
+	}
+	return nil
+}
+
+// policy reads what requests are held to.
+func (o *options) policy() (*rehearse.Policy, error) {
+	key := ""
+	if o.hasKey {
+		key = o.source.Key
+	}
+	if o.config != "" {
+		return rehearse.File(o.config, key)
+	}
+	return rehearse.Limits(o.limits, key)
 }

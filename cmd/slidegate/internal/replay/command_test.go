@@ -603,3 +603,83 @@ func TestInterrupted(t *testing.T) {
 		}
 	}
 }
+
+// TestRulesOfTheSite: what each rule of a file does on the log of a site, and what becomes of the rest.
+func TestRulesOfTheSite(t *testing.T) {
+	r := reported(t, "", "--config", "testdata/site.yaml", "testdata/site-2021.log.gz")
+	if r.Events != 28_208 || r.Admitted+r.Refused != r.Events || r.Rules.Exempt == 0 || r.Rules.Denied != 2 || len(r.Limits) != 0 {
+		t.Errorf("%+v", r)
+	}
+	matched, refused := r.Rules.Exempt+r.Rules.Denied+r.Rules.Unmatched, r.Rules.Denied
+	for _, one := range r.Rules.Rules {
+		if one.Admitted+one.Refused != one.Matched {
+			t.Errorf("%s: %d admitted and %d refused of %d", one.Rule, one.Admitted, one.Refused, one.Matched)
+		}
+		byAll := one.Banned + one.Blocked + one.CostErrors
+		for _, l := range one.Limits {
+			byAll += l.Refused
+		}
+		if byAll < one.Refused || one.KeysRefused > one.Keys || len(one.Worst) != min(one.KeysRefused, worstKeys) {
+			t.Errorf("%s: %+v", one.Rule, one)
+		}
+		if one.Mode != "shadow" {
+			matched, refused = matched+one.Matched, refused+one.Refused
+		}
+	}
+	if matched != r.Events || refused != r.Refused {
+		t.Errorf("%d requests have a fate, of %d; %d are refused, of %d", matched, r.Events, refused, r.Refused)
+	}
+	want := []string{"the host: the hosts of the domain shop", "the header X-Api-Key: the key of shop/customer"}
+	if !reflect.DeepEqual(r.Rules.Missing, want) {
+		t.Errorf("not in the log: %q", r.Rules.Missing)
+	}
+}
+
+// TestALimitIsARuleWithoutConditions: what it refuses is the same either way.
+func TestALimitIsARuleWithoutConditions(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(file, []byte("rules: [{name: all, limits: [burst=10/1s, '100/1m,counter']}]"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	limits := reported(t, "", "--limit", "burst=10/1s", "--limit", "100/1m,counter", "--side-by-side", "testdata/site-2021.log.gz")
+	rules := reported(t, "", "--config", file, "--side-by-side", "testdata/site-2021.log.gz")
+	if limits.Admitted != rules.Admitted || limits.Refused != rules.Refused || limits.KeysRefused != rules.KeysRefused || !reflect.DeepEqual(limits.Ways, rules.Ways) {
+		t.Errorf("limits %+v\nrules %+v", limits, rules)
+	}
+	for i, l := range rules.Rules.Rules[0].Limits {
+		if l.Refused != limits.Limits[i].Refused {
+			t.Errorf("%+v, %+v", l, limits.Limits[i])
+		}
+	}
+}
+
+// TestSideBySide: the row of the way in which a limit counts is the report's own, and a fixed window by hand.
+func TestSideBySide(t *testing.T) {
+	input := ""
+	for _, ms := range []int{0, 900, 950, 1000, 1050, 1800, 1900, 1950, 2900} {
+		input += fmt.Sprintf("{\"t\":%d,\"key\":\"a\"}\n", ms)
+	}
+	for _, limit := range []string{"2/1s", "2/1s,counter"} {
+		r := reported(t, input, "--limit", limit, "--side-by-side", "-")
+		var own WayReport
+		for _, w := range r.Ways {
+			if strings.HasSuffix(limit, "counter") == (w.Way == "sliding counter") && w.Way != "fixed window" {
+				own = w
+			}
+		}
+		if own.Admitted != r.Admitted || own.Refused != r.Refused || own.KeysRefused != r.KeysRefused {
+			t.Errorf("%s: %+v, the report %+v", limit, own, r)
+		}
+		if fixed := r.Ways[2]; fixed.Way != "fixed window" || fixed.Admitted != 5 || fixed.Refused != 4 {
+			t.Errorf("%s: %+v", limit, fixed)
+		}
+	}
+}
+
+// TestEventsHaveNoRules: a key is no request.
+func TestEventsHaveNoRules(t *testing.T) {
+	_, _, err := replayed(`{"t":1,"key":"a"}`+"\n", "--config", "testdata/site.yaml", "-")
+	if err == nil || !strings.Contains(err.Error(), "rules need the requests of an access log") {
+		t.Errorf("%v", err)
+	}
+}

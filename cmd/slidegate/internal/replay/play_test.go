@@ -12,6 +12,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/accesslog"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/rehearse"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/source"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/timeline"
 )
@@ -123,19 +124,19 @@ func noted(*timeline.Event, *slidegate.Decision, bool) error { return nil }
 // TestIdleKeysGo: the state of keys that are idle in the log's time is dropped as the log goes on.
 func TestIdleKeysGo(t *testing.T) {
 	k := new(timeline.Subjects)
-	p, err := newMemoryPlayer(context.Background(), []slidegate.Limit{slidegate.PerSecond(1)}, k, manyKeys, noted)
+	p, err := newMemoryPlayer(context.Background(), []slidegate.Limit{slidegate.PerSecond(1)}, k, rehearse.ManyKeys, noted)
 	if err != nil {
 		t.Fatal(err)
 	}
 	most := 0
-	for i := range 10 * sweepEvery {
+	for i := range 10 * rehearse.SweepEvery {
 		e := timeline.Event{Time: int64(i), Cost: 1, Subject: k.Number(fmt.Append(nil, i))}
 		if err := p.play(&e); err != nil || !p.decision.Allowed {
 			t.Fatalf("%v, %v", p.decision, err)
 		}
-		most = max(most, p.store.Len())
+		most = max(most, p.memory.Len())
 	}
-	if most > sweepEvery+2000 {
+	if most > rehearse.SweepEvery+2000 {
 		t.Errorf("%d keys held at once, of which 1,000 counted", most)
 	}
 }

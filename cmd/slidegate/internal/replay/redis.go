@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/accesslog"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/rehearse"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/storage"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/timeline"
 	"github.com/slidegate/slidegate/redisstore"
@@ -40,9 +42,18 @@ type redisPlayer struct {
 
 // A lane is the events of some keys.
 type lane struct {
-	decider
-	todo []int // indices of kept
+	limiter *slidegate.Limiter
+	clock   clock
+	todo    []int // indices of kept
 }
+
+// A clock stands at the time of an event, in milliseconds since 1970.
+type clock struct{ now int64 }
+
+// At implements [rehearse.Clock].
+func (c *clock) At(now int64) { c.now = now }
+
+func (c *clock) time() time.Time { return time.UnixMilli(c.now) }
 
 // A kept event is decided with others.
 type kept struct {
@@ -56,7 +67,7 @@ func newRedisPlayer(ctx context.Context, r *storage.Redis, limits []slidegate.Li
 	p := &redisPlayer{ctx: ctx, redis: r, client: r.Client(), keys: k, tell: tell, lanes: make([]lane, laneCount), kept: make([]kept, 0, batchEvents)}
 	for i := range p.lanes {
 		l := &p.lanes[i]
-		store := redisstore.New(p.client, append(r.Options(), redisstore.WithClock(l.clock))...)
+		store := redisstore.New(p.client, append(r.Options(), redisstore.WithClock(l.clock.time))...)
 		var err error
 		if l.limiter, err = slidegate.New(store, limits...); err != nil {
 			return nil, err
@@ -95,7 +106,8 @@ func (p *redisPlayer) decideAll() {
 	p.inLanes(func(l *lane) {
 		for _, i := range l.todo {
 			k := &p.kept[i]
-			if k.decision, k.fits, k.err = l.decide(p.ctx, &k.event, p.keys.Name(k.event.Subject)); k.err != nil {
+			l.clock.At(k.event.Time)
+			if k.decision, k.fits, k.err = rehearse.Ask(p.ctx, l.limiter, &k.event, p.keys.Name(k.event.Subject)); k.err != nil {
 				break
 			}
 		}
@@ -124,7 +136,7 @@ func (p *redisPlayer) tellAll() error {
 			p.written[k.event.Subject] = true
 		}
 		if failed == nil && k.err != nil {
-			failed = p.about(k.err)
+			failed = about(p.redis, k.err)
 		}
 		if failed == nil {
 			failed = p.tell(&k.event, &k.decision, k.fits)
@@ -134,9 +146,9 @@ func (p *redisPlayer) tellAll() error {
 }
 
 // about is an error of Redis that says which.
-func (p *redisPlayer) about(err error) error {
+func about(r *storage.Redis, err error) error {
 	if errors.Is(err, slidegate.ErrUnavailable) {
-		return fmt.Errorf("--store %s: %w", p.redis.Address, err)
+		return fmt.Errorf("--store %s: %w", r.Address, err)
 	}
 	return err
 }
@@ -168,7 +180,11 @@ func (p *redisPlayer) end() error {
 		}
 	})
 	if failed != nil {
-		return fmt.Errorf("--store-cleanup: keys under %s:{…} could not be removed, and will expire: %w", p.redis.Prefix, p.about(failed))
+		return notRemoved(p.redis, failed)
 	}
 	return nil
+}
+
+func notRemoved(r *storage.Redis, err error) error {
+	return fmt.Errorf("--store-cleanup: keys under %s:{…} could not be removed, and will expire: %w", r.Prefix, about(r, err))
 }

@@ -64,6 +64,25 @@ func (t *tally) refuse(e *timeline.Event, d *slidegate.Decision) {
 	}
 }
 
+// take counts an event that was decided for a key, and is a take.
+func (t *tally) take(e *timeline.Event, key uint32, admitted bool) {
+	if t.events == 0 {
+		t.first = e.Time
+	}
+	t.events++
+	t.last = e.Time
+	if missing := int(key) + 1 - len(t.byKey); missing > 0 {
+		t.byKey = append(t.byKey, make([]count, missing)...)
+	}
+	if c := &t.byKey[key]; admitted {
+		t.admitted++
+		c.admitted++
+	} else {
+		t.refused++
+		c.refused++
+	}
+}
+
 // A Report is what the command prints. Times are RFC 3339 in UTC, empty without an event.
 type Report struct {
 	Files  []string          `json:"files"`
@@ -90,6 +109,9 @@ type Report struct {
 	Spread       bool        `json:"spread"`        // the events of a second were set apart evenly
 	Worst        []KeyReport `json:"worst"`         // keys, most refused first
 
+	Rules *RulesReport `json:"rules,omitempty"`        // nil without a file of rules
+	Ways  []WayReport  `json:"side_by_side,omitempty"` // if it was asked for
+
 	guessed bool
 }
 
@@ -110,10 +132,12 @@ type KeyReport struct {
 // worstKeys is how many keys a report names.
 const worstKeys = 10
 
-func newReport(l *accesslog.Log, tl *timeline.Timeline, limits []slidegate.Limit, t *tally) *Report {
+// newReport tells what became of events whose keys have names.
+func newReport(l *accesslog.Log, tl *timeline.Timeline, limits []slidegate.Limit, t *tally, names *timeline.Subjects) *Report {
 	bad := l.Bad()
 	r := &Report{
-		Files: l.Files(), Format: l.Format(), Fields: l.Fields(), guessed: l.Guessed(),
+		Limits: []LimitReport{},
+		Files:  l.Files(), Format: l.Format(), Fields: l.Fields(), guessed: l.Guessed(),
 		Events: t.events, Admitted: t.admitted, Refused: t.refused,
 		Peeks: t.peeks, Resets: t.resets, CostErrors: t.costErrors,
 		Keys: len(t.byKey), OutOfOrder: tl.OutOfOrder(), Unreadable: bad.Count, BadLines: bad.First,
@@ -128,7 +152,7 @@ func newReport(l *accesslog.Log, tl *timeline.Timeline, limits []slidegate.Limit
 	for i, limit := range limits {
 		r.Limits = append(r.Limits, LimitReport{limit.Name, limit.String(), t.byLimit[i]})
 	}
-	r.KeysRefused, r.Worst = worst(t.byKey, &tl.Subjects)
+	r.KeysRefused, r.Worst = worst(t.byKey, names)
 	return r
 }
 
@@ -174,6 +198,8 @@ func (r *Report) print(w io.Writer) error {
 		fmt.Fprintf(&b, "  and %s more\n", thousands(more))
 	}
 	r.writeWorst(&b)
+	r.Rules.write(&b)
+	writeWays(&b, r.Ways)
 	r.writeSeconds(&b)
 	for _, cut := range r.CutShort {
 		fmt.Fprintf(&b, "\n%s: what follows is missing here.\n", cut)
@@ -238,6 +264,9 @@ func (r *Report) rows() []row {
 	order := ""
 	if r.OutOfOrder > 0 {
 		order = "earlier than a line before; replayed in the order of time"
+	}
+	if r.Rules != nil {
+		rows = append(rows, r.Rules.rows()...)
 	}
 	return append(rows, row{"keys", int64(r.Keys), ""}, row{"keys refused", int64(r.KeysRefused), share(int64(r.KeysRefused), int64(r.Keys))},
 		row{"out of order", r.OutOfOrder, order}, row{"unreadable", r.Unreadable, ""})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/accesslog"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/rehearse"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/source"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/storage"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/timeline"
@@ -17,14 +18,18 @@ import (
 
 // A run is one call of the command, checked.
 type run struct {
-	limits   []slidegate.Limit // with their names
+	limits   []slidegate.Limit // with their names; none where there are rules
+	policy   *rehearse.Policy
 	source   *source.Source
+	ways     bool
 	verdicts bool
 	json     bool
 
 	redis   *storage.Redis // nil for memory
 	drawn   bool           // its prefix was
 	cleanUp bool
+
+	book *rehearse.Book // of rules; nil for limits
 
 	stdin          io.Reader
 	stdout, stderr io.Writer
@@ -65,7 +70,10 @@ func (r *run) player(ctx context.Context, k *timeline.Subjects, maxKeys int, tel
 
 // end ends a player, and adds what it says to the error of the replay.
 func end(p player, err error) error {
-	ended := p.end()
+	return joined(err, p.end())
+}
+
+func joined(err, ended error) error {
 	if err != nil && ended != nil {
 		return fmt.Errorf("%w; %w", err, ended)
 	}
@@ -79,20 +87,48 @@ func (r *run) printReport(ctx context.Context) error {
 	}
 	defer l.Close()
 	defer tl.Close()
-	t := newTally(tl.Subjects.Len())
-	if err := r.decide(ctx, tl, t); err != nil {
+	report, err := r.report(ctx, l, tl)
+	if err != nil {
 		return err
 	}
-	if err := source.NothingRead(l, tl); err != nil {
-		return err
-	}
-	report := newReport(l, tl, r.limits, t)
 	if r.json {
 		err = report.printJSON(r.stdout)
 	} else {
 		err = report.print(r.stdout)
 	}
 	return cmp.Or(err, source.CutShort(l))
+}
+
+// report decides everything and tells what came of it.
+func (r *run) report(ctx context.Context, l *accesslog.Log, tl *timeline.Timeline) (*Report, error) {
+	t := newTally(tl.Subjects.Len())
+	names := &tl.Subjects
+	var rules *rulesTally
+	var err error
+	if r.book == nil {
+		err = r.decide(ctx, tl, t)
+	} else {
+		rules, t = newRulesTally(r.policy), newTally(0)
+		names = &r.book.Clients
+		r.book.Of(&tl.Subjects)
+		err = r.decideRules(ctx, tl, t, rules)
+	}
+	var ways []WayReport
+	if err == nil && r.ways {
+		ways, err = r.sideBySide(ctx, tl, len(t.byKey))
+	}
+	if err == nil {
+		err = source.NothingRead(l, tl)
+	}
+	if err != nil {
+		return nil, err
+	}
+	report := newReport(l, tl, r.limits, t, names)
+	report.Ways = ways
+	if rules != nil {
+		rules.report(report, r.policy)
+	}
+	return report, nil
 }
 
 func (r *run) decide(ctx context.Context, tl *timeline.Timeline, t *tally) error {
@@ -114,7 +150,7 @@ func (r *run) printVerdicts(ctx context.Context) error {
 	tl := timeline.New(r.source.Timeline)
 	defer tl.Close()
 	v := verdicts{keys: &tl.Subjects, out: out}
-	p, err := r.player(ctx, &tl.Subjects, manyKeys, v.print)
+	p, err := r.player(ctx, &tl.Subjects, rehearse.ManyKeys, v.print)
 	if err != nil {
 		return err
 	}

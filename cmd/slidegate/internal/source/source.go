@@ -96,6 +96,11 @@ func (f *Flags) log() (log accesslog.Options, err error) {
 	return log, nil
 }
 
+// Ask has the log read for subjects that may ask for anything that a record has, in the place of the key.
+func (s *Source) Ask(subjects func() accesslog.Subject) {
+	s.Subjects, s.keys, s.Log.Brief = subjects, nil, false
+}
+
 // Missed is an error if no line that was read had what the key asks for: all clients would have been told apart by
 // something else, and no report would say so.
 func (s *Source) Missed(l *accesslog.Log, tl *timeline.Timeline) error {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/rehearse"
 	"github.com/slidegate/slidegate/memstore"
 )
 
@@ -64,29 +65,23 @@ func (s *store) reset() { s.err = cmp.Or(s.err, s.limiter.Reset(context.Backgrou
 // A fixed is a fixed window: one count, which begins anew at every multiple of the window.
 type fixed struct {
 	quota, window int64
-	start, used   int64
-}
-
-func (f *fixed) roll(at int64) {
-	if start := at - at%f.window; start != f.start {
-		f.start, f.used = start, 0
-	}
+	count         rehearse.Window
 }
 
 func (f *fixed) look(at, n int64) (room, wait int64) {
-	f.roll(at)
-	if room = f.quota - f.used; room < n {
-		wait = f.start + f.window - at
+	f.count.Roll(at, f.window)
+	if room = f.quota - f.count.Used; room < n {
+		wait = f.count.Start + f.window - at
 	}
 	return room, wait
 }
 
 func (f *fixed) charge(at, units int64) {
-	f.roll(at)
-	f.used += units
+	f.count.Roll(at, f.window)
+	f.count.Used += units
 }
 
-func (f *fixed) reset() { f.start, f.used = 0, 0 }
+func (f *fixed) reset() { f.count = rehearse.Window{} }
 
 // A gcra is the generic cell rate algorithm (ITU-T I.371) with a burst of the whole quota: what is
 // spent comes back evenly, a quota in each window. It is kept as a debt of whole units and a
