@@ -406,6 +406,9 @@ func TestBadUsage(t *testing.T) {
 		{`--algorithm "gcra": allowed is log or counter`, []string{"sweep", "--algorithm", "gcra", "-"}},
 		{"--catch: open no such file", []string{"sweep", "--catch", "no such file", "-"}},
 		{"--verdicts and --json: one of them", []string{"replay", "--limit", "1/1s", "--verdicts", "--json", "-"}},
+		{"there is no file", []string{"compare", "1/1s", "2/1s", "no such file"}},
+		{"compare: 2 arguments: allowed are two policies", []string{"compare", "1/1s", "2/1s"}},
+		{`the policy "1/soon": invalid limit: "1/soon": the window "soon"`, []string{"compare", "1/1s", "1/soon", "-"}},
 		{"--verdicts with --side-by-side", []string{"replay", "--limit", "1/1s", "--verdicts", "--side-by-side", "-"}},
 		{"--verdicts with --config", []string{"replay", "--config", "x.yaml", "--verdicts", "-"}},
 		{"--limit with --config: limits stand in the rules of the file", []string{"replay", "--config", "x.yaml", "--limit", "1/1s", "-"}},
@@ -739,7 +742,7 @@ var flagHelp = regexp.MustCompile(`(?m)^ +(--[a-z0-9-]+) (?:.*\(default "?\[?([^
 
 // sections are where the page has the flags of a command.
 var sections = map[string]string{
-	"serve": "serve", "replay": "replay", "sweep": "sweep", "worst": "worst", "peek": "peek, take, reset", "take": "peek, take, reset",
+	"serve": "serve", "replay": "replay", "sweep": "sweep", "compare": "compare", "worst": "worst", "peek": "peek, take, reset", "take": "peek, take, reset",
 }
 
 // flagRows returns the flags that the page has of a command.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/ask"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/compare"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/config"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/operate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay"
@@ -93,6 +94,7 @@ request charged or none, and with a time to retry that is true to the millisecon
   serve    stands in front of a service, or answers itself, and refuses what is too much
   check    says what is wrong with a file of rules, and diff what a change of it means
   replay   runs a log through the same limits: who would have been refused, and when
+  compare  says what two policies would do differently on a log
   sweep    tries many limits on a log at once, and advises one
   worst    searches for what gets the most through one window of a limit
   peek     shows how a key stands in Redis; take and reset change it
@@ -134,7 +136,7 @@ func command(started *bool) *cobra.Command {
 	}
 	root.SetVersionTemplate("slidegate {{.Version}}\n")
 	root.SetFlagErrorFunc(config.FlagError)
-	commands := append(ask.Commands(), operate.Command(), serve.Command(version()), replay.Command(), sweep.Command(), worst.Command(), demo(), check(), diff())
+	commands := append(ask.Commands(), operate.Command(), serve.Command(version()), replay.Command(), sweep.Command(), compare.Command(), worst.Command(), demo(), check(), diff())
 	for _, sub := range commands {
 		config.Describe(sub)
 		root.AddCommand(sub)

@@ -19,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -85,6 +86,32 @@ func Limits(texts []string, key string) (*Policy, error) {
 		}
 	}
 	p.met = make([]atomic.Bool, len(p.needs))
+	return p, nil
+}
+
+// limitList is what begins a list of limits: a quota, with or without a name.
+var limitList = regexp.MustCompile(`^\s*([^/=;]*=)?\s*[0-9_]+/`)
+
+// Parse reads a policy from one text: limits with ; between them, as in burst=10/1s;100/1m, or else the name of a file of
+// rules. A file whose name looks like a limit is written ./NAME.
+func Parse(text, key string) (*Policy, error) {
+	if !limitList.MatchString(text) {
+		return File(text, key)
+	}
+	var limits []string
+	for _, one := range strings.Split(text, ";") {
+		if one = strings.TrimSpace(one); one != "" {
+			limits = append(limits, one)
+		}
+	}
+	p, err := Limits(limits, key)
+	if err != nil {
+		if why, ok := strings.CutPrefix(err.Error(), "--limit: "); ok {
+			return nil, config.Usagef("the policy %q: %s", text, why)
+		}
+		return nil, err
+	}
+	p.Name = text
 	return p, nil
 }
 

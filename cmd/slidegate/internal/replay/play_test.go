@@ -210,7 +210,7 @@ func TestPrintableKeys(t *testing.T) {
 		"10.0.0.1": "10.0.0.1", "é": "é", "a\x1b[2J": `"a\x1b[2J"`, "a\nb": `"a\nb"`, "\u202e": `"\u202e"`,
 		strings.Repeat("é", 61): strings.Repeat("é", 59) + "…",
 	} {
-		if got := printable(key); got != want {
+		if got := rehearse.Printable(key); got != want {
 			t.Errorf("%q is printed as %s, want %s", key, got, want)
 		}
 	}
@@ -218,7 +218,7 @@ func TestPrintableKeys(t *testing.T) {
 
 func TestThousands(t *testing.T) {
 	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 28_208: "28,208", 1_234_567: "1,234,567"} {
-		if got := thousands(n); got != want {
+		if got := rehearse.Thousands(n); got != want {
 			t.Errorf("%d: %s", n, got)
 		}
 	}

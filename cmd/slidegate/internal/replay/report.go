@@ -7,13 +7,13 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/accesslog"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/rehearse"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/timeline"
 )
 
@@ -195,7 +195,7 @@ func (r *Report) print(w io.Writer) error {
 		fmt.Fprintf(&b, "  %s\n", bad)
 	}
 	if more := r.Unreadable - int64(len(r.BadLines)); more > 0 {
-		fmt.Fprintf(&b, "  and %s more\n", thousands(more))
+		fmt.Fprintf(&b, "  and %s more\n", rehearse.Thousands(more))
 	}
 	r.writeWorst(&b)
 	r.Rules.write(&b)
@@ -225,7 +225,7 @@ func (r *Report) writeHead(b *strings.Builder) {
 		notes = append(notes, "told from the first lines")
 	}
 	for _, what := range slices.Sorted(maps.Keys(r.Fields)) {
-		notes = append(notes, fmt.Sprintf("%s is %s", what, printable(r.Fields[what])))
+		notes = append(notes, fmt.Sprintf("%s is %s", what, rehearse.Printable(r.Fields[what])))
 	}
 	if len(notes) > 0 {
 		fmt.Fprintf(b, " (%s)", strings.Join(notes, ", "))
@@ -246,8 +246,8 @@ type row struct {
 func (r *Report) rows() []row {
 	rows := []row{
 		{"events", r.Events, ""},
-		{"admitted", r.Admitted, share(r.Admitted, r.Admitted+r.Refused)},
-		{"refused", r.Refused, share(r.Refused, r.Admitted+r.Refused)},
+		{"admitted", r.Admitted, rehearse.Share(r.Admitted, r.Admitted+r.Refused)},
+		{"refused", r.Refused, rehearse.Share(r.Refused, r.Admitted+r.Refused)},
 	}
 	for _, l := range r.Limits {
 		rows = append(rows, row{"  by " + l.Limit, l.Refused, ""})
@@ -268,17 +268,17 @@ func (r *Report) rows() []row {
 	if r.Rules != nil {
 		rows = append(rows, r.Rules.rows()...)
 	}
-	return append(rows, row{"keys", int64(r.Keys), ""}, row{"keys refused", int64(r.KeysRefused), share(int64(r.KeysRefused), int64(r.Keys))},
+	return append(rows, row{"keys", int64(r.Keys), ""}, row{"keys refused", int64(r.KeysRefused), rehearse.Share(int64(r.KeysRefused), int64(r.Keys))},
 		row{"out of order", r.OutOfOrder, order}, row{"unreadable", r.Unreadable, ""})
 }
 
 func writeRows(b *strings.Builder, rows []row) {
 	labels, numbers := 0, 0
 	for _, r := range rows {
-		labels, numbers = max(labels, len(r.label)), max(numbers, len(thousands(r.n)))
+		labels, numbers = max(labels, len(r.label)), max(numbers, len(rehearse.Thousands(r.n)))
 	}
 	for _, r := range rows {
-		line := fmt.Sprintf("%-*s  %*s  %s", labels, r.label, numbers, thousands(r.n), r.note)
+		line := fmt.Sprintf("%-*s  %*s  %s", labels, r.label, numbers, rehearse.Thousands(r.n), r.note)
 		b.WriteString(strings.TrimRight(line, " ") + "\n")
 	}
 }
@@ -290,40 +290,10 @@ func (r *Report) writeWorst(b *strings.Builder) {
 	const title = "worst keys"
 	width := len(title)
 	for _, k := range r.Worst {
-		width = max(width, utf8.RuneCountInString(printable(k.Key)))
+		width = max(width, utf8.RuneCountInString(rehearse.Printable(k.Key)))
 	}
 	fmt.Fprintf(b, "\n%-*s  %12s  %12s\n", width, title, "refused", "admitted")
 	for _, k := range r.Worst {
-		fmt.Fprintf(b, "%-*s  %12s  %12s\n", width, printable(k.Key), thousands(k.Refused), thousands(k.Admitted))
+		fmt.Fprintf(b, "%-*s  %12s  %12s\n", width, rehearse.Printable(k.Key), rehearse.Thousands(k.Refused), rehearse.Thousands(k.Admitted))
 	}
-}
-
-// printable keeps a key from writing to the terminal anything but its characters, and not too
-// many of them.
-func printable(key string) string {
-	const most = 60
-	quoted := strconv.Quote(key)
-	if plain := quoted[1 : len(quoted)-1]; plain == key {
-		quoted = plain
-	}
-	if runes := []rune(quoted); len(runes) > most {
-		return string(runes[:most-1]) + "…"
-	}
-	return quoted
-}
-
-func share(part, whole int64) string {
-	if whole == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%5.1f %%", 100*float64(part)/float64(whole))
-}
-
-// thousands writes 28208 as 28,208.
-func thousands(n int64) string {
-	s := strconv.FormatInt(n, 10)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
 }

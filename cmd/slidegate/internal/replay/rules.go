@@ -159,11 +159,11 @@ func (r *RulesReport) write(b *strings.Builder) {
 	}
 	table := [][]string{{"rules of " + r.File, "matched", "refused", "", "keys", "keys refused"}}
 	for _, one := range r.Rules {
-		table = append(table, []string{one.label(), thousands(one.Matched), thousands(one.Refused), share(one.Refused, one.Matched), thousands(int64(one.Keys)), thousands(int64(one.KeysRefused))})
+		table = append(table, []string{one.label(), rehearse.Thousands(one.Matched), rehearse.Thousands(one.Refused), rehearse.Share(one.Refused, one.Matched), rehearse.Thousands(int64(one.Keys)), rehearse.Thousands(int64(one.KeysRefused))})
 		table = append(table, one.causes()...)
 	}
 	b.WriteString("\n")
-	writeTable(b, table)
+	rehearse.WriteTable(b, table)
 	r.writeWorst(b)
 	if len(r.Missing) > 0 {
 		b.WriteString("\nThe log does not have what these ask for, and is decided as requests without it are:\n")
@@ -179,7 +179,7 @@ func (r *RulesReport) writeWorst(b *strings.Builder) {
 	for _, one := range r.Rules {
 		var keys []string
 		for _, k := range one.Worst[:min(len(one.Worst), worstOfRule)] {
-			keys = append(keys, fmt.Sprintf("%s %s", printable(k.Key), thousands(k.Refused)))
+			keys = append(keys, fmt.Sprintf("%s %s", rehearse.Printable(k.Key), rehearse.Thousands(k.Refused)))
 		}
 		if len(keys) > 0 {
 			lines = append(lines, one.Rule, strings.Join(keys, ", "))
@@ -206,7 +206,7 @@ func (r *RuleReport) label() string {
 func (r *RuleReport) causes() (rows [][]string) {
 	add := func(cause string, n int64) {
 		if n > 0 {
-			rows = append(rows, []string{"  by " + cause, "", thousands(n), "", "", ""})
+			rows = append(rows, []string{"  by " + cause, "", rehearse.Thousands(n), "", "", ""})
 		}
 	}
 	for _, l := range r.Limits {

@@ -3,7 +3,6 @@ package replay
 import (
 	"context"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/accesslog"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/rehearse"
@@ -79,32 +78,10 @@ func writeWays(b *strings.Builder, ways []WayReport) {
 	table := [][]string{{"side by side", "admitted", "refused", "", "keys refused", ""}}
 	for _, w := range ways {
 		table = append(table, []string{
-			w.Way, thousands(w.Admitted), thousands(w.Refused), share(w.Refused, w.Admitted+w.Refused),
-			thousands(int64(w.KeysRefused)), share(int64(w.KeysRefused), int64(w.Keys)),
+			w.Way, rehearse.Thousands(w.Admitted), rehearse.Thousands(w.Refused), rehearse.Share(w.Refused, w.Admitted+w.Refused),
+			rehearse.Thousands(int64(w.KeysRefused)), rehearse.Share(int64(w.KeysRefused), int64(w.Keys)),
 		})
 	}
 	b.WriteString("\n")
-	writeTable(b, table)
-}
-
-// writeTable writes rows whose first column is to the left and whose others are to the right.
-func writeTable(b *strings.Builder, rows [][]string) {
-	widths := make([]int, len(rows[0]))
-	for _, row := range rows {
-		for i, cell := range row {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
-		}
-	}
-	for _, row := range rows {
-		var line strings.Builder
-		for i, cell := range row {
-			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
-			if i == 0 {
-				line.WriteString(cell + pad)
-			} else {
-				line.WriteString("  " + pad + cell)
-			}
-		}
-		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
-	}
+	rehearse.WriteTable(b, table)
 }
