@@ -409,6 +409,10 @@ func TestBadUsage(t *testing.T) {
 		{"there is no file", []string{"compare", "1/1s", "2/1s", "no such file"}},
 		{"compare: 2 arguments: allowed are two policies", []string{"compare", "1/1s", "2/1s"}},
 		{`the policy "1/soon": invalid limit: "1/soon": the window "soon"`, []string{"compare", "1/1s", "1/soon", "-"}},
+		{"explain: 1 arguments: allowed are a key", []string{"explain", "a", "--limit", "1/1s"}},
+		{`--at "soon": allowed is a time`, []string{"explain", "a", "--limit", "1/1s", "--at", "soon", "-"}},
+		{"--refusal 0: allowed is a whole number from 1", []string{"explain", "a", "--limit", "1/1s", "--refusal", "0", "-"}},
+		{"--limit is missing", []string{"explain", "a", "-"}},
 		{"--verdicts with --side-by-side", []string{"replay", "--limit", "1/1s", "--verdicts", "--side-by-side", "-"}},
 		{"--verdicts with --config", []string{"replay", "--config", "x.yaml", "--verdicts", "-"}},
 		{"--limit with --config: limits stand in the rules of the file", []string{"replay", "--config", "x.yaml", "--limit", "1/1s", "-"}},
@@ -742,7 +746,7 @@ var flagHelp = regexp.MustCompile(`(?m)^ +(--[a-z0-9-]+) (?:.*\(default "?\[?([^
 
 // sections are where the page has the flags of a command.
 var sections = map[string]string{
-	"serve": "serve", "replay": "replay", "sweep": "sweep", "compare": "compare", "worst": "worst", "peek": "peek, take, reset", "take": "peek, take, reset",
+	"serve": "serve", "replay": "replay", "sweep": "sweep", "compare": "compare", "explain": "explain", "worst": "worst", "peek": "peek, take, reset", "take": "peek, take, reset",
 }
 
 // flagRows returns the flags that the page has of a command.

@@ -15,6 +15,7 @@ import (
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/ask"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/compare"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/config"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/explain"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/operate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/replay"
 	rlsrules "github.com/slidegate/slidegate/cmd/slidegate/internal/rls/rules"
@@ -95,6 +96,7 @@ request charged or none, and with a time to retry that is true to the millisecon
   check    says what is wrong with a file of rules, and diff what a change of it means
   replay   runs a log through the same limits: who would have been refused, and when
   compare  says what two policies would do differently on a log
+  explain  says why a request of a log would have been refused, and until when
   sweep    tries many limits on a log at once, and advises one
   worst    searches for what gets the most through one window of a limit
   peek     shows how a key stands in Redis; take and reset change it
@@ -136,7 +138,7 @@ func command(started *bool) *cobra.Command {
 	}
 	root.SetVersionTemplate("slidegate {{.Version}}\n")
 	root.SetFlagErrorFunc(config.FlagError)
-	commands := append(ask.Commands(), operate.Command(), serve.Command(version()), replay.Command(), sweep.Command(), compare.Command(), worst.Command(), demo(), check(), diff())
+	commands := append(ask.Commands(), operate.Command(), serve.Command(version()), replay.Command(), sweep.Command(), compare.Command(), explain.Command(), worst.Command(), demo(), check(), diff())
 	for _, sub := range commands {
 		config.Describe(sub)
 		root.AddCommand(sub)

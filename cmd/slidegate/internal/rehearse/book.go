@@ -22,6 +22,7 @@ type Book struct {
 type Asked struct {
 	Client uint32 // its number among the clients of the book
 
+	Rest  string // what else was written of it
 	parts []part // by the place of the policy
 }
 
@@ -112,5 +113,6 @@ func (b *Book) read(name []byte) *Asked {
 			a.parts[i].key = string(next())
 		}
 	}
+	a.Rest = string(name)
 	return a
 }

@@ -72,6 +72,7 @@ type Held struct {
 	Limits []slidegate.Limit // of the request's plan; none if that refuses or admits all
 
 	Unlimited, Blocked bool
+	Refunded           bool // what it charges is given back, by the status of the answer
 }
 
 // ErrNobody is why a request of a log has no matching: the log does not have what it would be counted under.
@@ -163,6 +164,7 @@ func (r *Rehearsal) Read(b []byte) *Matching {
 		pick := pick{uint16(p.number()), uint16(p.number())}
 		c := r.chosen(m.set, pick)
 		h := Held{Rule: c.Rule, Cost: p.signed(), Key: p.text(), Blocked: c.isBlocked(), Unlimited: c.limiter() == nil}
+		h.Refunded = c.refunds(max(http.StatusOK, m.status))
 		if !h.Unlimited {
 			h.Limits = c.limiter().Limits()
 		}
