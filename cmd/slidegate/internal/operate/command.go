@@ -2,6 +2,7 @@
 package operate
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -29,8 +30,10 @@ type verb struct {
 	print                   func(answer []byte) (string, error)
 }
 
+var inspect = verb{name: "inspect", args: "KEY", short: "Show how a key stands, what counts against it, and when that leaves", path: "/v1/inspect", member: "rules", hasRule: true, isList: true, print: printInspection}
+
 var verbs = []verb{
-	{name: "inspect", args: "KEY", short: "Show how a key stands, what counts against it, and when that leaves", path: "/v1/inspect", member: "rules", hasRule: true, isList: true, print: printInspection},
+	inspect,
 	{name: "reset", args: "KEY", short: "Forget a key in every limit", path: "/v1/reset", member: "rules", hasRule: true, print: printReset},
 	{name: "ban", args: "KEY LENGTH", short: "Refuse a key for a length of time, such as 1h", path: "/v1/ban", member: "until_t", hasReason: true, print: printBan},
 	{name: "unban", args: "KEY", short: "End the bans of a key", path: "/v1/unban", member: "banned", print: printUnban},
@@ -94,7 +97,7 @@ func (v verb) command() *cobra.Command {
 		f.StringVar(&o.plan, "plan", "", "the `name` of a plan of it (default: that of the key)")
 	}
 	if v.isList {
-		f.IntVar(&o.charges, "charges", 20, "how many charges of a limit to list, 0 to 10000")
+		f.IntVar(&o.charges, "charges", defaultCharges, "how many charges of a limit to list, 0 to 10000")
 	}
 	if v.hasReason {
 		f.StringVar(&o.reason, "reason", "", "why, in words for the list of bans and the audit log (default: none)")
@@ -139,26 +142,44 @@ func (o *options) body(v verb, args []string) map[string]any {
 }
 
 func (o *options) run(cmd *cobra.Command, v verb, args []string) error {
-	server, err := newServer(o.server, o.tokenFile)
+	text, err := o.ask(cmd.Context(), v, args)
 	if err != nil {
 		return err
-	}
-	answer, err := server.ask(cmd.Context(), v.path, o.body(v, args))
-	if err != nil {
-		return err
-	}
-	text := string(answer)
-	if !isAnswer(answer, v.member) {
-		return server.unavailable(errStranger)
-	}
-	if !o.json {
-		if text, err = v.print(answer); err != nil {
-			return server.unavailable(errStranger)
-		}
 	}
 	_, err = io.WriteString(cmd.OutOrStdout(), text)
 	return err
 }
+
+// ask returns what a server answers, in words or as it is.
+func (o *options) ask(ctx context.Context, v verb, args []string) (string, error) {
+	server, err := newServer(o.server, o.tokenFile)
+	if err != nil {
+		return "", err
+	}
+	answer, err := server.ask(ctx, v.path, o.body(v, args))
+	if err != nil {
+		return "", err
+	}
+	text := string(answer)
+	if !isAnswer(answer, v.member) {
+		return "", server.unavailable(errStranger)
+	}
+	if !o.json {
+		if text, err = v.print(answer); err != nil {
+			return "", server.unavailable(errStranger)
+		}
+	}
+	return text, nil
+}
+
+// Inspect asks a server how a key stands and what counts against it, and returns that in words or in JSON.
+func Inspect(ctx context.Context, server, tokenFile, key string, asJSON bool) (string, error) {
+	o := options{server: server, tokenFile: tokenFile, json: asJSON, charges: defaultCharges}
+	return o.ask(ctx, inspect, []string{key})
+}
+
+// defaultCharges is how many charges of a limit are listed.
+const defaultCharges = 20
 
 var errStranger = errors.New("what answers there is no admin door of slidegate")
 
