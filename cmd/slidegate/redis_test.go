@@ -301,6 +301,21 @@ func TestReplayOnRedisAnswersTheSame(t *testing.T) {
 	}
 }
 
+// TestRulesOnRedisAnswerTheSame, bans included, and leave nothing behind.
+func TestRulesOnRedisAnswerTheSame(t *testing.T) {
+	s := startRedis(t)
+	args := []string{"replay", "--config", "internal/replay/testdata/site.yaml", "--json", siteLog}
+	want, _, _ := cli(t, nil, args...)
+	var out, said strings.Builder
+	status := console.Run(append(args, "--store", s.url(), "--store-cleanup"), nil, &out, &said)
+	if got := out.String(); got != want || !strings.Contains(got, `"banned":`) || said.String() != "" || status != 0 {
+		t.Errorf("status %d, %q: %s", status, said.String(), difference(out.String(), want))
+	}
+	if keys := s.stored(); len(keys) > 0 {
+		t.Errorf("%d keys are left, such as %q", len(keys), keys[0])
+	}
+}
+
 // difference is the first line that differs.
 func difference(got, want string) string {
 	a, b := strings.Split(got, "\n"), strings.Split(want, "\n")
