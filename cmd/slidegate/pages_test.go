@@ -14,7 +14,7 @@ import (
 var update = flag.Bool("update", false, "write what the commands of the pages print into them")
 
 // rehearsing are the pages whose commands run in the folder with the log, in their order.
-var rehearsing = []string{"logs.md", "replay.md", "compare.md", "explain.md", "sweep.md", "worst.md"}
+var rehearsing = []string{"logs.md", "replay.md", "compare.md", "explain.md", "sweep.md", "worst.md", "tutorial.md"}
 
 var consoleBlock = regexp.MustCompile("(?ms)^```console\n(.*?)^```$")
 
