@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/rehearse"
 )
 
 // A Report is what the command prints. Shares are of 1; times are RFC 3339 in UTC.
@@ -184,15 +185,15 @@ func (r *Report) writeHead(b *strings.Builder) {
 	if r.Requests > 0 {
 		fmt.Fprintf(b, "%s to %s\n", r.First, r.Last)
 	}
-	fmt.Fprintf(b, "%s requests of %s clients", thousands(r.Requests), thousands(r.Clients+r.Hunted))
+	fmt.Fprintf(b, "%s requests of %s clients", rehearse.Thousands(r.Requests), rehearse.Thousands(r.Clients+r.Hunted))
 	if r.Hunted+r.Missing > 0 {
-		fmt.Fprintf(b, ", %s of them to catch", thousands(r.Hunted))
+		fmt.Fprintf(b, ", %s of them to catch", rehearse.Thousands(r.Hunted))
 	}
 	if r.Missing > 0 {
-		fmt.Fprintf(b, " (%s more are not in the log)", thousands(r.Missing))
+		fmt.Fprintf(b, " (%s more are not in the log)", rehearse.Thousands(r.Missing))
 	}
 	if r.Unreadable > 0 {
-		fmt.Fprintf(b, "; unreadable lines: %s", thousands(r.Unreadable))
+		fmt.Fprintf(b, "; unreadable lines: %s", rehearse.Thousands(r.Unreadable))
 	}
 	b.WriteString("\n")
 }
@@ -203,7 +204,7 @@ func (r *Report) writePeaks(b *strings.Builder) {
 	for _, w := range r.Windows {
 		row := []string{w.Window}
 		for _, n := range []int64{w.Peaks.P50, w.Peaks.P90, w.Peaks.P95, w.Peaks.P99, w.Peaks.P999, w.Peaks.Most} {
-			row = append(row, thousands(n))
+			row = append(row, rehearse.Thousands(n))
 		}
 		rows = append(rows, row)
 	}
@@ -219,11 +220,11 @@ func (r *Report) writeCurve(b *strings.Builder, w *WindowReport) {
 	rows := [][]string{head}
 	for _, p := range w.Quotas {
 		row := []string{
-			thousands(p.Quota), thousands(p.ClientsRefused), percent(p.ClientsRefusedShare),
-			thousands(p.RequestsRefused), percent(p.RequestsRefusedShare),
+			rehearse.Thousands(p.Quota), rehearse.Thousands(p.ClientsRefused), percent(p.ClientsRefusedShare),
+			rehearse.Thousands(p.RequestsRefused), percent(p.RequestsRefusedShare),
 		}
 		if r.Hunted > 0 {
-			row = append(row, thousands(p.Caught))
+			row = append(row, rehearse.Thousands(p.Caught))
 		}
 		rows = append(rows, row)
 	}
@@ -250,20 +251,20 @@ func (r *Report) writeAdvice(b *strings.Builder) {
 // reasons say why a quota is advised, and how sure that is.
 func (r *Report) reasons(a *AdviceReport) (all []string) {
 	say := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
-	say("refuses %s of %s clients (%s)%s", thousands(a.ClientsRefused), thousands(r.Clients), percent(a.ClientsRefusedShare), a.requests())
+	say("refuses %s of %s clients (%s)%s", rehearse.Thousands(a.ClientsRefused), rehearse.Thousands(r.Clients), percent(a.ClientsRefusedShare), a.requests())
 	if a.ClientsRefused > 0 && a.next > 0 {
-		say("the highest of the others had %s", thousands(a.next))
+		say("the highest of the others had %s", rehearse.Thousands(a.next))
 	}
 	if r.Hunted > 0 {
 		say("%s", r.hunt(a))
 	}
 	if a.High == 0 {
-		say("of other clients like these it would have to be at least %s; %s are too few to say how much at most", thousands(a.Low), thousands(r.Clients))
+		say("of other clients like these it would have to be at least %s; %s are too few to say how much at most", rehearse.Thousands(a.Low), rehearse.Thousands(r.Clients))
 	} else {
-		say("of other clients like these it would have to be %s to %s, 95 times in 100", thousands(a.Low), thousands(a.High))
+		say("of other clients like these it would have to be %s to %s, 95 times in 100", rehearse.Thousands(a.Low), rehearse.Thousands(a.High))
 	}
 	if a.BusiestDay != "" {
-		say("of %d days the busiest, %s, needs %s, and a usual one %s", a.Days, a.BusiestDay, thousands(a.BusiestQuota), thousands(a.MedianDayQuota))
+		say("of %d days the busiest, %s, needs %s, and a usual one %s", a.Days, a.BusiestDay, rehearse.Thousands(a.BusiestQuota), rehearse.Thousands(a.MedianDayQuota))
 	}
 	return all
 }
@@ -273,25 +274,25 @@ func (a *AdviceReport) requests() string {
 	case a.ClientsRefused == 0:
 		return ""
 	case a.RequestsRefusedFrom == a.RequestsRefusedTo:
-		return fmt.Sprintf(", and %s of their requests", thousands(a.RequestsRefusedTo))
+		return fmt.Sprintf(", and %s of their requests", rehearse.Thousands(a.RequestsRefusedTo))
 	case a.RequestsRefusedTo < 0:
-		return fmt.Sprintf(", and at least %s of their requests", thousands(a.RequestsRefusedFrom))
+		return fmt.Sprintf(", and at least %s of their requests", rehearse.Thousands(a.RequestsRefusedFrom))
 	}
-	return fmt.Sprintf(", and %s to %s of their requests", thousands(a.RequestsRefusedFrom), thousands(a.RequestsRefusedTo))
+	return fmt.Sprintf(", and %s to %s of their requests", rehearse.Thousands(a.RequestsRefusedFrom), rehearse.Thousands(a.RequestsRefusedTo))
 }
 
 // hunt says what becomes of those to catch.
 func (r *Report) hunt(a *AdviceReport) string {
-	s := fmt.Sprintf("catches %s of %s", thousands(a.Caught), thousands(r.Hunted))
+	s := fmt.Sprintf("catches %s of %s", rehearse.Thousands(a.Caught), rehearse.Thousands(r.Hunted))
 	switch {
 	case a.Most < 1:
 		return s + ": one of them asks for no more than one in a window, and no quota catches it"
 	case a.Serves && a.Least <= a.Most:
-		return s + fmt.Sprintf(": any quota from %s to %s does", thousands(a.Least), thousands(a.Most))
+		return s + fmt.Sprintf(": any quota from %s to %s does", rehearse.Thousands(a.Least), rehearse.Thousands(a.Most))
 	case a.Serves:
-		return s + fmt.Sprintf(": any quota up to %s does", thousands(a.Most))
+		return s + fmt.Sprintf(": any quota up to %s does", rehearse.Thousands(a.Most))
 	}
-	return s + fmt.Sprintf(": for all of them it would have to be %s, which refuses more of the others", thousands(a.Most))
+	return s + fmt.Sprintf(": for all of them it would have to be %s, which refuses more of the others", rehearse.Thousands(a.Most))
 }
 
 // writeTable writes rows with their columns to the right, but for the first.
@@ -320,13 +321,4 @@ func percent(share float64) string {
 		return strconv.FormatFloat(100*share, 'g', 1, 64) + " %"
 	}
 	return strconv.FormatFloat(100*share, 'f', 1, 64) + " %"
-}
-
-// thousands writes 28208 as 28,208.
-func thousands(n int64) string {
-	s := strconv.FormatInt(n, 10)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
 }
