@@ -45,6 +45,15 @@ func (p *Pass) Curves() []Curve {
 	return curves
 }
 
+// Peak returns the most that a client asked for in any window, by the client's number and the window's index: 0 if it never
+// came.
+func (p *Pass) Peak(key uint32, w int) int64 {
+	if int(key) >= len(p.clients) || p.clients[key].of == nil {
+		return 0
+	}
+	return p.clients[key].of[w].peak
+}
+
 func (p *Pass) group(w int, isHunted bool, requests int64, refused []int64) Group {
 	g := Group{Requests: requests, Refused: refused}
 	for i := range p.clients {
