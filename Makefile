@@ -18,7 +18,7 @@ build: ## the command, into bin/slidegate
 	go build -o bin/slidegate ./cmd/slidegate
 
 test: ## install what the tests need if it is missing, then test every module with the race detector
-	@scripts/need go cc curl redis-server nginx haproxy
+	@scripts/need go cc curl redis-server nginx haproxy chromium
 	@scripts/each-module go test -race -timeout 15m ./...
 
 lint: ## gofmt, vet, staticcheck, tidy modules, and the rules for tests

@@ -51,6 +51,7 @@ million lines is put in order through a temporary file of about 5 bytes a line, 
 
 const example = `  slidegate replay --limit 60/1m access.log.gz
   slidegate replay --limit burst=10/1s --limit sustained=100/1m --json access.log access.log.1
+  slidegate replay --limit 60/1m --html report.html access.log.gz
   slidegate replay --config rules.yaml --side-by-side access.log.gz
   slidegate replay --limit 60/1m --format '$remote_addr [$time_iso8601] "$request" $status' access.log
   kubectl logs ingress | slidegate replay --limit 60/1m,counter --key header:X-Api-Key -
@@ -70,6 +71,7 @@ type options struct {
 	hasKey   bool // the expression was given
 	verdicts bool
 	json     bool
+	html     string
 }
 
 // Command returns the command "replay".
@@ -97,6 +99,7 @@ func Command() *cobra.Command {
 	f.BoolVar(&o.ways, "side-by-side", false, "tell also what sliding logs, sliding counters and fixed windows of the same limits would have done; in memory, wherever the state is")
 	f.BoolVar(&o.verdicts, "verdicts", false, "print a JSON object for each event instead of a report; jsonl is then replayed in the order of the file")
 	f.BoolVar(&o.json, "json", false, "print the report as a JSON object")
+	f.StringVar(&o.html, "html", "", "write the report to a `file` as well: one page with charts, that names clients")
 	f.BoolVar(&o.cleanUp, "store-cleanup", false, "remove the keys that were written to Redis at the end")
 	o.source.Add(cmd)
 	o.storage.Add(cmd, storage.Defaults{Store: "memory", Timeout: storeTimeout})
@@ -120,7 +123,7 @@ func (o *options) run(files []string) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &run{source: log, policy: policy, limits: policy.Limits, ways: o.ways, verdicts: o.verdicts, json: o.json, redis: redis, cleanUp: o.cleanUp}
+	r := &run{source: log, policy: policy, limits: policy.Limits, ways: o.ways, verdicts: o.verdicts, json: o.json, html: o.html, redis: redis, cleanUp: o.cleanUp}
 	if policy.File != nil {
 		r.book = rehearse.NewBook(policy)
 		log.Ask(r.book.Subjects)
@@ -141,6 +144,10 @@ func (o *options) check() error {
 		return config.Usagef("--verdicts with --side-by-side: verdicts take the place of the report: give one of the two")
 	case o.verdicts && o.json:
 		return config.Usagef("--verdicts and --json: one of them, since verdicts take the place of the report")
+	case o.verdicts && o.html != "":
+		return config.Usagef("--verdicts and --html: one of them, since verdicts take the place of the report")
+	case o.html == "-":
+		return config.Usagef("--html -: name a file, since standard output has the report")
 	}
 	return nil
 }

@@ -157,13 +157,8 @@ func (r *RulesReport) write(b *strings.Builder) {
 	if r == nil {
 		return
 	}
-	table := [][]string{{"rules of " + r.File, "matched", "refused", "", "keys", "keys refused"}}
-	for _, one := range r.Rules {
-		table = append(table, []string{one.label(), rehearse.Thousands(one.Matched), rehearse.Thousands(one.Refused), rehearse.Share(one.Refused, one.Matched), rehearse.Thousands(int64(one.Keys)), rehearse.Thousands(int64(one.KeysRefused))})
-		table = append(table, one.causes()...)
-	}
 	b.WriteString("\n")
-	rehearse.WriteTable(b, table)
+	rehearse.WriteTable(b, r.table())
 	r.writeWorst(b)
 	if len(r.Missing) > 0 {
 		b.WriteString("\nThe log does not have what these ask for, and is decided as requests without it are:\n")
@@ -171,6 +166,16 @@ func (r *RulesReport) write(b *strings.Builder) {
 			fmt.Fprintf(b, "  %s\n", missing)
 		}
 	}
+}
+
+// table is what each rule did, and by what.
+func (r *RulesReport) table() [][]string {
+	table := [][]string{{"rules of " + r.File, "matched", "refused", "", "keys", "keys refused"}}
+	for _, one := range r.Rules {
+		table = append(table, []string{one.label(), rehearse.Thousands(one.Matched), rehearse.Thousands(one.Refused), rehearse.Share(one.Refused, one.Matched), rehearse.Thousands(int64(one.Keys)), rehearse.Thousands(int64(one.KeysRefused))})
+		table = append(table, one.causes()...)
+	}
+	return table
 }
 
 func (r *RulesReport) writeWorst(b *strings.Builder) {
@@ -219,7 +224,7 @@ func (r *RuleReport) causes() (rows [][]string) {
 }
 
 // decideRules decides requests in their order, in memory or in Redis.
-func (r *run) decideRules(ctx context.Context, tl *timeline.Timeline, t *tally, byRule *rulesTally) error {
+func (r *run) decideRules(ctx context.Context, tl *timeline.Timeline, t *tally, byRule *rulesTally, page *draft) error {
 	judge, end, err := r.judge(ctx)
 	if err != nil {
 		return err
@@ -231,6 +236,7 @@ func (r *run) decideRules(ctx context.Context, tl *timeline.Timeline, t *tally, 
 			return err
 		}
 		t.take(e, asked.Client, v.Admitted)
+		page.take(e, asked.Client, v.Admitted)
 		byRule.count(asked.Matching(0), v)
 		return nil
 	})

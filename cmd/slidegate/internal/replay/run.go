@@ -24,6 +24,7 @@ type run struct {
 	ways     bool
 	verdicts bool
 	json     bool
+	html     string // the file of the page, empty for none
 
 	redis   *storage.Redis // nil for memory
 	drawn   bool           // its prefix was
@@ -81,13 +82,18 @@ func joined(err, ended error) error {
 }
 
 func (r *run) printReport(ctx context.Context) error {
+	page, err := newDraft(r.html, r.limits)
+	if err != nil {
+		return err
+	}
+	defer page.drop()
 	l, tl, err := r.source.Read(ctx, r.stderr)
 	if err != nil {
 		return err
 	}
 	defer l.Close()
 	defer tl.Close()
-	report, err := r.report(ctx, l, tl)
+	report, err := r.report(ctx, l, tl, page)
 	if err != nil {
 		return err
 	}
@@ -99,19 +105,19 @@ func (r *run) printReport(ctx context.Context) error {
 	return cmp.Or(err, source.CutShort(l))
 }
 
-// report decides everything and tells what came of it.
-func (r *run) report(ctx context.Context, l *accesslog.Log, tl *timeline.Timeline) (*Report, error) {
+// report decides everything, tells what came of it, and writes the page of it.
+func (r *run) report(ctx context.Context, l *accesslog.Log, tl *timeline.Timeline, page *draft) (*Report, error) {
 	t := newTally(tl.Subjects.Len())
 	names := &tl.Subjects
 	var rules *rulesTally
 	var err error
 	if r.book == nil {
-		err = r.decide(ctx, tl, t)
+		err = r.decide(ctx, tl, page.also(t.count))
 	} else {
 		rules, t = newRulesTally(r.policy), newTally(0)
 		names = &r.book.Clients
 		r.book.Of(&tl.Subjects)
-		err = r.decideRules(ctx, tl, t, rules)
+		err = r.decideRules(ctx, tl, t, rules, page)
 	}
 	var ways []WayReport
 	if err == nil && r.ways {
@@ -128,11 +134,11 @@ func (r *run) report(ctx context.Context, l *accesslog.Log, tl *timeline.Timelin
 	if rules != nil {
 		rules.report(report, r.policy)
 	}
-	return report, nil
+	return report, page.write(ctx, r, tl, report, t, names)
 }
 
-func (r *run) decide(ctx context.Context, tl *timeline.Timeline, t *tally) error {
-	p, err := r.player(ctx, &tl.Subjects, max(1, tl.Subjects.Len()), t.count)
+func (r *run) decide(ctx context.Context, tl *timeline.Timeline, tell outcome) error {
+	p, err := r.player(ctx, &tl.Subjects, max(1, tl.Subjects.Len()), tell)
 	if err != nil {
 		return err
 	}

@@ -72,9 +72,13 @@ func (r *run) decideOne(ctx context.Context, judge *rehearse.Judge, tl *timeline
 }
 
 func writeWays(b *strings.Builder, ways []WayReport) {
-	if len(ways) == 0 {
-		return
+	if len(ways) > 0 {
+		b.WriteString("\n")
+		rehearse.WriteTable(b, waysTable(ways))
 	}
+}
+
+func waysTable(ways []WayReport) [][]string {
 	table := [][]string{{"side by side", "admitted", "refused", "", "keys refused", ""}}
 	for _, w := range ways {
 		table = append(table, []string{
@@ -82,6 +86,5 @@ func writeWays(b *strings.Builder, ways []WayReport) {
 			rehearse.Thousands(int64(w.KeysRefused)), rehearse.Share(int64(w.KeysRefused), int64(w.Keys)),
 		})
 	}
-	b.WriteString("\n")
-	rehearse.WriteTable(b, table)
+	return table
 }
