@@ -128,7 +128,7 @@ func (r *Rule) checkResponse(d *decoder) {
 }
 
 func (r *Rule) checkBan(d *decoder) {
-	if r.Ban != nil && len(r.Limits.List) == 0 && len(r.Plans) == 0 {
+	if r.Ban != nil && r.Limits.Word != "" && len(r.Plans) == 0 {
 		d.errorf(r.line("ban"), "ban in the rule %s, whose limits are %s: nobody is refused too often there", r.Name, r.Limits)
 	}
 }

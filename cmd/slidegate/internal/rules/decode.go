@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"bytes"
 	"encoding"
 	"fmt"
 	"reflect"
@@ -60,7 +61,7 @@ func (d *decoder) parse(text []byte) *yaml.Node {
 		switch {
 		case err != nil && err.Error() == "EOF":
 		case err != nil:
-			d.errorf(lineOf(err), "this is no YAML: %s", withoutLine.ReplaceAllString(err.Error(), ""))
+			d.errorf(brokenLine(text, lineOf(err)), "this is no YAML: %s", withoutLine.ReplaceAllString(err.Error(), ""))
 			return nil
 		}
 	}
@@ -106,6 +107,26 @@ func (d *decoder) withoutAliases(n *yaml.Node, inside []*yaml.Node, left *int) *
 }
 
 var withoutLine = regexp.MustCompile(`^yaml: (line (\d+): )?`)
+
+// mostBroken bounds what is looked at for the line of a mistake, which takes as many readings as there are lines behind it.
+const mostBroken = 32 << 10
+
+// brokenLine is the line after the longest beginning of a file that is YAML. What the library says, said, is where the list or the
+// mapping around the mistake begins, which may be the first line.
+func brokenLine(text []byte, said int) int {
+	if len(text) > mostBroken {
+		return said
+	}
+	text = bytes.TrimRight(text, "\n")
+	for end := bytes.LastIndexByte(text, '\n'); end >= 0; end = bytes.LastIndexByte(text, '\n') {
+		text = text[:end]
+		var node yaml.Node
+		if yaml.Unmarshal(text, &node) == nil {
+			return bytes.Count(text, []byte("\n")) + 2
+		}
+	}
+	return said
+}
 
 func lineOf(err error) int {
 	if m := withoutLine.FindStringSubmatch(err.Error()); m != nil {

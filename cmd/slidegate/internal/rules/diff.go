@@ -27,7 +27,10 @@ func Loosening(changes []Change) []Change {
 }
 
 // A differ compares two files.
-type differ struct{ changes []Change }
+type differ struct {
+	changes     []Change
+	oldKey, key string // of rules that do not say, as far as the files tell
+}
 
 func (d *differ) add(about string, factor float64, format string, args ...any) {
 	d.changes = append(d.changes, Change{about, fmt.Sprintf(format, args...), factor})
@@ -36,7 +39,7 @@ func (d *differ) add(about string, factor float64, format string, args ...any) {
 // Diff says what it means to go from one file to another, in words, a line for each thing. Order: the
 // settings, the lists, and then the rules as the new file has them.
 func Diff(before, after *File) []Change {
-	var d differ
+	d := differ{oldKey: before.key(), key: after.key()}
 	d.settings(before, after)
 	d.lists(before, after)
 	old, all := before.sets(), after.sets()
@@ -78,6 +81,9 @@ func (d *differ) settings(before, after *File) {
 		effect := ": takes effect at the next start"
 		if slices.Contains(inherited, name) {
 			effect = ", for rules that do not say"
+		}
+		if name == "key" {
+			effect += ": their counting starts afresh"
 		}
 		switch {
 		case slices.Equal(old[name].Values, now[name].Values):
@@ -128,11 +134,17 @@ func (d *differ) set(before, after set) {
 			d.added(after, r)
 			continue
 		}
+		first := len(d.changes)
 		d.rule(old, r)
+		if !old.refuses() && !r.refuses() {
+			for i := range d.changes[first:] {
+				d.changes[first+i].Factor = 1 // whatever it says, as much passes as before
+			}
+		}
 	}
 	for _, r := range before.rules {
 		if named(after.rules, r.Name) == nil && renamed[r] == nil {
-			d.add(r.FullName(), math.Inf(1), "removed: %s no longer holds", r.Limits)
+			d.add(r.FullName(), gone(r), "removed: %s no longer holds", r.Limits)
 		}
 	}
 	if after.match != All {
@@ -153,11 +165,24 @@ func named(rules []*Rule, name Name) *Rule {
 func (d *differ) renamed(before, after set, r *Rule) *Rule {
 	for _, old := range before.rules {
 		if named(after.rules, old.Name) == nil && old.conditions() == r.conditions() && old.Limits.String() == r.Limits.String() && keyText(old) == keyText(r) {
-			d.add(old.FullName(), math.Inf(1), "now called %s: its counts start afresh", r.Name)
+			d.add(old.FullName(), gone(old), "now called %s: its counts start afresh", r.Name)
 			return old
 		}
 	}
 	return nil
+}
+
+// gone is how much looser it is without a rule, or with all its counts forgotten.
+func gone(r *Rule) float64 {
+	if !r.refuses() {
+		return 1
+	}
+	return math.Inf(1)
+}
+
+// refuses tells whether a rule can keep anybody out.
+func (r *Rule) refuses() bool {
+	return orWord(r.Mode, Enforce) == Enforce && (r.Limits.Word != unlimited || len(r.Plans) > 0 || len(r.overrides) > 0)
 }
 
 // added tells of a new rule, and, where the first one holds, from which it takes requests.
@@ -205,7 +230,7 @@ func (d *differ) rule(before, after *Rule) {
 	d.limits(about, before.Limits, after.Limits)
 	d.plans(before, after)
 	if a, b := keyText(before), keyText(after); a != b {
-		d.add(about, 1, "key %s → %s: counting starts afresh", a, b)
+		d.add(about, 1, "key %s → %s%s", a, b, d.counting(before, after))
 	}
 	if a, b := orWord(before.Mode, Enforce), orWord(after.Mode, Enforce); a != b {
 		factor := 1.0
@@ -221,7 +246,7 @@ func (d *differ) rule(before, after *Rule) {
 	if a, b := before.conditions(), after.conditions(); a != b {
 		d.add(about, 1, "for %s → for %s", orText(a, "all requests"), orText(b, "all requests"))
 	}
-	d.field(about, "cost", before.Cost.String(), after.Cost.String())
+	d.cost(about, before.Cost, after.Cost)
 	d.field(about, "on-store-error", orWord(before.OnStoreError, "by default"), orWord(after.OnStoreError, "by default"))
 	d.field(about, "headers", headersText(before), headersText(after))
 	d.field(about, "refund-if-status", before.RefundIf, after.RefundIf)
@@ -250,19 +275,54 @@ func (d *differ) limits(about string, before, after Limits) {
 	text := fmt.Sprintf("%s → %s", before, after)
 	factor := looser(before, after)
 	switch {
-	case math.IsInf(factor, 1):
-		text += ", no limit any more"
-	case factor > 1.005:
-		text += ", " + times(factor) + " looser"
-	case factor == 0:
+	case before.Word == blocked:
+		text += ", which was blocked"
+	case before.Word == unlimited:
 		text += ", which was unlimited"
-	case factor < 0.995:
-		text += ", " + times(1/factor) + " tighter"
+	case after.Word == blocked:
+		text += ", nothing passes any more"
+	case after.Word == unlimited:
+		text += ", no limit any more"
+	default:
+		text += inTimes(factor)
 	}
 	if startsAfresh(before, after) {
 		text += "; counting starts afresh"
 	}
 	d.add(about, factor, "%s", text)
+}
+
+// cost is tighter by what a request costs more. What a header says nobody knows here.
+func (d *differ) cost(about string, before, after *Cost) {
+	a, b := before.String(), after.String()
+	if a == b {
+		return
+	}
+	x, y := before.fixed(), after.fixed()
+	if x == 0 || y == 0 {
+		d.add(about, 1, "cost %s → %s", a, b)
+		return
+	}
+	factor := float64(x) / float64(y)
+	d.add(about, factor, "cost %s → %s%s", a, b, inTimes(factor))
+}
+
+// fixed is what each request costs, 0 where a header says it.
+func (c *Cost) fixed() int64 {
+	if c == nil {
+		return 1
+	}
+	return c.units
+}
+
+func inTimes(factor float64) string {
+	switch {
+	case factor > 1.005:
+		return ", " + times(factor) + " looser"
+	case factor < 0.995:
+		return ", " + times(1/factor) + " tighter"
+	}
+	return ""
 }
 
 func times(factor float64) string {
@@ -363,6 +423,31 @@ func planBy(r *Rule) string {
 		return "nothing"
 	}
 	return "header:" + string(*r.PlanBy)
+}
+
+// counting is what another key means. One that is written out where it was the default is no other.
+func (d *differ) counting(before, after *Rule) string {
+	a, b := d.oldKey, d.key
+	if before.Key != nil {
+		a = before.Key.String()
+	}
+	if after.Key != nil {
+		b = after.Key.String()
+	}
+	if a == b {
+		return fmt.Sprintf(": the default is %s, unless the command line has another", a)
+	}
+	return ": counting starts afresh"
+}
+
+// key is that of rules that do not say.
+func (f *File) key() string {
+	for _, s := range f.Settings {
+		if s.Name == "key" {
+			return s.String()
+		}
+	}
+	return "ip"
 }
 
 func keyText(r *Rule) string {

@@ -52,6 +52,9 @@ func TestWrongFiles(t *testing.T) {
 		{"nothing", "", []string{`rules.yaml: the file is empty`}},
 		{"a comment", "# nothing\n", []string{`rules.yaml: the file is empty`}},
 		{"no YAML", file("rules:", "\t- name: x"), []string{`rules.yaml:2: this is no YAML: found character`}},
+		{"a field too far to the left", file("rules:", "- name: a", "  limits: 1/1s", " path: /x", "- name: b", "  limits: 1/1s"), []string{`rules.yaml:4: this is no YAML: `}},
+		{"a bracket that nothing closes", file("rules:", "- name: a", "  limits: [1/1s", "- name: b", "  limits: 1/1s"), []string{`rules.yaml:3: this is no YAML: `}},
+		{"a quote that nothing closes", file("rules:", "- name: a", "  path: \"/x", "  limits: 1/1s"), []string{`rules.yaml:3: this is no YAML: `}},
 		{"a text", "hello\n", []string{`rules.yaml:1: the file is "hello": allowed are names with values`}},
 		{"two documents", file("rules:", ok, "---", "rules:", ok), []string{`rules.yaml:3: a second document: allowed is one`}},
 		{"no rules", "match: all\n", []string{`there is no rule: give at least one`}},
@@ -72,6 +75,7 @@ func TestWrongFiles(t *testing.T) {
 
 		{"a bad name", file("rules:", "- {name: a b, limits: 1/1s}"), []string{`rules.yaml:2: name "a b": allowed are 1 to 40 letters`}},
 		{"a bad limit", file("rules:", "- name: a", "  limits: 5/soon"), []string{`rules.yaml:3: limits "5/soon": the window "soon" is not a duration such as 10s`}},
+		{"a bad limit beside a ban", file("rules:", "- name: a", "  limits: 5/soon", "  ban: {strikes: 3/1m, length: 1h}", "  mode: on"), []string{"the window \"soon\" is not a duration such as 10s, 15m, 1h or 1d\nrules.yaml:5: mode"}},
 		{"a quota of nothing", file("rules:", "- name: a", "  limits: [1/1s, 0/1s]"), []string{`rules.yaml:3: limits "0/1s": quota 0: allowed is 1 to 1000000000000`}},
 		{"a window that is too long", file("rules:", "- name: a", "  limits:", "  - 1/3651d"), []string{`rules.yaml:4: limits "1/3651d": window 87624h0m0s: allowed is 1ms to 3650d`}},
 		{"limits without window", file("rules:", "- name: a", "  limits: 5"), []string{`rules.yaml:3: limits 5: YAML takes it for no text: write it in quotes`}},
