@@ -425,6 +425,20 @@ func TestBadUsage(t *testing.T) {
 	}
 }
 
+// TestSweepOfNothing: a log without requests is no reason for a number.
+func TestSweepOfNothing(t *testing.T) {
+	empty := filepath.Join(t.TempDir(), "empty.log")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, errs, status := cli(t, nil, "sweep", empty); status != 0 || strings.Contains(out, "/1s") || !strings.Contains(out, "Nothing can be advised") {
+		t.Errorf("status %d, %q, %q", status, out, errs)
+	}
+	if out, errs, status := cli(t, nil, "sweep", "--json", empty); status != 0 || !strings.Contains(out, `"windows":[]`) {
+		t.Errorf("status %d, %q, %q", status, out, errs)
+	}
+}
+
 // TestFailures: what goes wrong while it runs ends with status 1.
 func TestFailures(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")

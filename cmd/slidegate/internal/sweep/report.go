@@ -87,6 +87,12 @@ type AdviceReport struct {
 
 // fill takes up the curves and the advice to them.
 func (r *Report) fill(curves []Curve, aim Aim) {
+	r.Clients, r.Hunted = curves[0].Others.Clients, curves[0].Hunted.Clients
+	r.Requests = curves[0].Others.Requests + curves[0].Hunted.Requests
+	r.Windows = []WindowReport{}
+	if r.Requests == 0 {
+		return // no number comes of nothing
+	}
 	advice := make([]Advice, len(curves))
 	for i := range curves {
 		c := &curves[i]
@@ -95,8 +101,6 @@ func (r *Report) fill(curves []Curve, aim Aim) {
 			Window: windowText(c.Window), Peaks: peaks(&c.Others), Quotas: points(c), Advice: r.advice(c, &advice[i]),
 		})
 	}
-	r.Clients, r.Hunted = curves[0].Others.Clients, curves[0].Hunted.Clients
-	r.Requests = curves[0].Others.Requests + curves[0].Hunted.Requests
 	if r.Hunted > 0 {
 		r.Best = r.Windows[Best(curves, advice)].Window
 	}
@@ -168,16 +172,24 @@ func (r *Report) printJSON(w io.Writer) error {
 func (r *Report) print(w io.Writer) error {
 	var b strings.Builder
 	r.writeHead(&b)
-	r.writePeaks(&b)
-	for i := range r.Windows {
-		r.writeCurve(&b, &r.Windows[i])
+	if r.Requests > 0 {
+		r.writeFindings(&b)
+	} else {
+		b.WriteString("\nNothing can be advised of a log without requests.\n")
 	}
-	r.writeAdvice(&b)
 	if r.WholeSeconds && !r.Spread {
 		b.WriteString("\nThe log has whole seconds: requests of one second are counted at its beginning, so bursts look\nworse than they were. --spread sets them apart evenly.\n")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+func (r *Report) writeFindings(b *strings.Builder) {
+	r.writePeaks(b)
+	for i := range r.Windows {
+		r.writeCurve(b, &r.Windows[i])
+	}
+	r.writeAdvice(b)
 }
 
 func (r *Report) writeHead(b *strings.Builder) {
