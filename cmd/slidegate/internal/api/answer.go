@@ -86,7 +86,7 @@ func (d *door) do(ctx context.Context, q *request) (result Result, fields http.H
 	limiter := d.limiter(q.limiter)
 	switch {
 	case limiter == nil && q.limiter == "":
-		return failed(http.StatusBadRequest, "limiter: it is missing, and there are several"), nil
+		return failed(http.StatusBadRequest, "limiter: it is missing, and limits have names here: give that of a rule"), nil
 	case limiter == nil:
 		return failed(http.StatusNotFound, "limiter: none has that name"), nil
 	case q.op == take:
