@@ -271,7 +271,10 @@ func TestRulesAtTheAdminDoor(t *testing.T) {
 		`{"key":"ip:127.0.0.1","rule":"cart"}`:                  `"status":404`,
 		`{"key":"ip:127.0.0.1"}`:                                `"name":"cart:1h","limit":"cart:1h=3/1h","quota":3,"window_ms":3600000,"used":1`,
 		`{"key":"ip:127.0.0.1","rule":"all"}`:                   `"used":0`,
-		`{"key":"domain:shop|ip:127.0.0.1","rule":"shop/cart"}`: `"key":"domain:shop|domain:shop|ip:127.0.0.1"`,
+		`{"key":"domain:shop|ip:127.0.0.1","rule":"shop/cart"}`: `"key":"domain:shop|ip:127.0.0.1"`,
+		`{"key":"domain:shop|ip:127.0.0.1"}`:                    `"rules":[{"rule":"shop/cart","key":"domain:shop|ip:127.0.0.1"`,
+		`{"key":"domain:shop|ip:127.0.0.1","rule":"all"}`:       `"status":404`,
+		`{"key":"domain:none|ip:127.0.0.1","rule":"shop/cart"}`: `"key":"domain:shop|domain:none|ip:127.0.0.1"`,
 	} {
 		if _, text := r.manage("/v1/inspect", body); !strings.Contains(text, want) {
 			t.Errorf("%s: no %s in %s", body, want, text)
@@ -318,6 +321,49 @@ func TestTheBanOfARule(t *testing.T) {
 	}
 	if got := login(); got != 200 {
 		t.Errorf("after both: %d", got)
+	}
+}
+
+// TestKeysOfRefusalsCanBeAskedAbout: one in a domain is taken as it is shown, to end what holds it.
+func TestKeysOfRefusalsCanBeAskedAbout(t *testing.T) {
+	r := start(t, withToken, "--config", writeRules(t, `
+domains:
+  shop:
+    host: shop.example
+    rules: [{name: cart, limits: 1/1h, ban: {strikes: 1/1h, length: 1h}}]
+`))
+	cart := func() int {
+		resp, _ := fetch(t, http.DefaultClient, "GET", r.url, "Host", "shop.example")
+		return resp.StatusCode
+	}
+	for range 4 {
+		cart()
+	}
+	const key = `{"key":"domain:shop|ip:127.0.0.1"}`
+	if _, text := r.manage("/v1/refusals", ""); !strings.Contains(text, `"reason":"ban"`) || !strings.Contains(text, key[1:len(key)-1]) {
+		t.Fatalf("refusals: %s", text)
+	}
+	if _, text := r.manage("/v1/reset", key); !strings.Contains(text, "shop/cart") || cart() != 429 {
+		t.Errorf("reset ends a ban: %s", text)
+	}
+	if status, text := r.manage("/v1/unban", key); status != 200 || cart() != 200 {
+		t.Errorf("unban: %d %s", status, text)
+	}
+}
+
+// TestStartSaysWhatTheAdminDoorWants: of a socket with a token both are needed, wherever the token is from.
+func TestStartSaysWhatTheAdminDoorWants(t *testing.T) {
+	for want, env := range map[string][]string{"whoever may use the socket may look": nil, "whoever may use the socket and shows the token may look": withToken} {
+		if r := start(t, env, "--limit", "5/1h", "--admin", "unix:"+socketPath(t)); !strings.Contains(r.said(), want) {
+			t.Errorf("no %q in %s", want, r.said())
+		}
+	}
+}
+
+// TestStartSaysHowToTryIt, in a way that gets an answer.
+func TestStartSaysHowToTryIt(t *testing.T) {
+	if r := start(t, nil, "--limit", "5/1h", "--proxy-protocol", "listen"); !strings.Contains(r.said(), "curl -i --haproxy-protocol http://") || !strings.Contains(r.said(), "may connect to --listen, and say in a PROXY header for whom") {
+		t.Error(r.said())
 	}
 }
 

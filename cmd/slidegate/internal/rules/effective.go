@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/httpgate"
@@ -137,12 +138,13 @@ type Count struct {
 }
 
 // Counts returns which rules may count a key, in the order of the file: the one of a name, or all where that is empty,
-// but those that are off. A rule in a domain has the key of its domain. The plan is the one that is named, or that of
-// the key. It is false where there is no such rule or plan.
+// but those that are off. A rule in a domain has the key of its domain; a key that has one already is of that alone.
+// The plan is the one that is named, or that of the key. It is false where there is no such rule or plan.
 func (e *Engine) Counts(rule, plan, key string) (all []Count, ok bool) {
+	domain, key := e.inDomain(key)
 	for _, set := range e.sets {
 		for _, b := range set.rules {
-			if b.Mode == Off || rule != "" && b.FullName() != rule {
+			if b.Mode == Off || rule != "" && b.FullName() != rule || domain != "" && b.Domain != domain {
 				continue
 			}
 			index, ok := b.planNames[Name(plan)]
@@ -158,6 +160,18 @@ func (e *Engine) Counts(rule, plan, key string) (all []Count, ok bool) {
 	return all, len(all) > 0 || rule == "" && plan == ""
 }
 
+// inDomain returns the domain that stands before a key as it is counted, empty for none, and the key without it.
+func (e *Engine) inDomain(key string) (domain Name, inner string) {
+	for _, set := range e.sets {
+		for _, b := range set.rules {
+			if inner, ok := strings.CutPrefix(key, b.Rule.Keyed("")); ok && b.Domain != "" {
+				return b.Domain, inner
+			}
+		}
+	}
+	return "", key
+}
+
 func (b *bound) count(plan uint16, key string) Count {
 	c := Count{Rule: b.FullName(), Key: b.Rule.Keyed(key), Limiter: b.plans[plan]}
 	for name, index := range b.planNames {
@@ -171,12 +185,13 @@ func (b *bound) count(plan uint16, key string) Count {
 	return c
 }
 
-// Unban ends the bans that rules have put on a key, in every domain, and forgets its strikes.
+// Unban ends the bans that rules have put on a key, in every domain unless it has one, and forgets its strikes.
 func (e *Engine) Unban(ctx context.Context, key string) error {
 	var all []error
+	domain, key := e.inDomain(key)
 	for _, set := range e.sets {
 		for _, b := range set.rules {
-			if b.Ban == nil || b.Mode == Off || b.isBlockedAlone() {
+			if b.Ban == nil || b.Mode == Off || b.isBlockedAlone() || domain != "" && b.Domain != domain {
 				continue
 			}
 			for _, s := range set.stages.of(e, set.match, []choice{{b, 0, false}}) {

@@ -45,7 +45,7 @@ func (s *server) newAdmin() error {
 	if err != nil {
 		return err
 	}
-	s.isManaged = isSocket || token != ""
+	s.isManaged, s.hasAdminToken = isSocket || token != "", token != ""
 	if !s.isManaged {
 		if err := config.RefuseFlags(s.given, "there is nothing to write down: nobody may change anything without --admin-token-file, or --admin unix:/PATH", "audit-log", "audit-keys"); err != nil {
 			return err
@@ -94,8 +94,11 @@ func (s *server) adminFact(at net.Addr) fact {
 		return fact{"admin", where}
 	}
 	who := "whoever shows the token"
-	if s.adminTokenFile == "" && at.Network() == "unix" {
+	if at.Network() == "unix" {
 		who = "whoever may use the socket"
+		if s.hasAdminToken {
+			who += " and shows the token"
+		}
 	}
 	return fact{"admin", fmt.Sprintf("%s; %s may look into keys, reset, ban and unban them: slidegate admin --help", where, who)}
 }

@@ -3,6 +3,7 @@ package serve
 import (
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 )
 
@@ -59,17 +60,26 @@ func (s *server) facts(at map[string]net.Addr) (facts []fact) {
 		facts = append(facts, s.tlsFact())
 	}
 	if len(s.proxyProtocol) > 0 {
-		facts = append(facts, fact{"proxied", fmt.Sprintf("--%s hears %s alone, who say in a PROXY header for whom they connect",
-			strings.Join(s.proxyProtocol, " and --"), strings.Join(s.proxyProtocolFrom, ", "))})
+		facts = append(facts, fact{"proxied", fmt.Sprintf("only %s may connect to --%s, and say in a PROXY header for whom",
+			strings.Join(s.proxyProtocolFrom, ", "), strings.Join(s.proxyProtocol, " and --"))})
 	}
 	facts = append(facts, s.rlsFacts(at)...)
 	if admin := at["admin"]; admin != nil {
 		facts = append(facts, s.adminFact(admin))
 	}
 	if front := at["listen"]; front != nil && s.upstream == nil {
-		facts = append(facts, fact{"try", fmt.Sprintf("curl -i %s://%s/", s.scheme("listen"), reachable(front))}, fact{"read on", "docs/command.md"})
+		facts = append(facts, fact{"try", s.tryText(front)}, fact{"read on", "docs/command.md"})
 	}
 	return facts
+}
+
+// tryText is a command that gets an answer.
+func (s *server) tryText(front net.Addr) string {
+	options := "-i"
+	if slices.Contains(s.proxyProtocol, "listen") {
+		options += " --haproxy-protocol"
+	}
+	return fmt.Sprintf("curl %s %s://%s/", options, s.scheme("listen"), reachable(front))
 }
 
 // limitFacts are about what is held to --limit or to rules.

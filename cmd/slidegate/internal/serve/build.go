@@ -27,25 +27,26 @@ import (
 // A server is ready to run: everything that can be wrong has been looked at.
 type server struct {
 	plan
-	limits    []slidegate.Limit
-	formats   []httpgate.Format
-	key       *keyexpr.Expr
-	upstream  *url.URL
-	auth      http.Handler   // nil for none
-	api       http.Handler   // nil for none
-	rls       *rls.Service   // nil for none
-	hasToken  bool           // who asks at the JSON door must show one
-	trusts    []netip.Prefix // who may send a PROXY header
-	backend   *backend
-	limiter   *slidegate.Limiter // of --limit, nil without
-	probe     *slidegate.Limiter // what a remote store is asked by whether it is there, nil for memory
-	wrap      func(http.Handler) http.Handler
-	verdicts  func(http.Handler) http.Handler // wrap for doors that do not see how a request is answered
-	live      *rules.Live                     // nil without a file of rules
-	bans      *bans.List                      // of keys that people have banned
-	refusals  *admin.Refusals                 // nil where nobody may look at them
-	manage    http.Handler                    // the door of those who run the process; nil for none
-	isManaged bool                            // it has more than health and metrics
+	limits        []slidegate.Limit
+	formats       []httpgate.Format
+	key           *keyexpr.Expr
+	upstream      *url.URL
+	auth          http.Handler   // nil for none
+	api           http.Handler   // nil for none
+	rls           *rls.Service   // nil for none
+	hasToken      bool           // who asks at the JSON door must show one
+	trusts        []netip.Prefix // who may send a PROXY header
+	backend       *backend
+	limiter       *slidegate.Limiter // of --limit, nil without
+	probe         *slidegate.Limiter // what a remote store is asked by whether it is there, nil for memory
+	wrap          func(http.Handler) http.Handler
+	verdicts      func(http.Handler) http.Handler // wrap for doors that do not see how a request is answered
+	live          *rules.Live                     // nil without a file of rules
+	bans          *bans.List                      // of keys that people have banned
+	refusals      *admin.Refusals                 // nil where nobody may look at them
+	manage        http.Handler                    // the door of those who run the process; nil for none
+	isManaged     bool                            // it has more than health and metrics
+	hasAdminToken bool                            // who asks there for more must show one
 
 	addresses *httpgate.Addresses
 	metrics   *metrics
