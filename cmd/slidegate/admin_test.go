@@ -578,7 +578,7 @@ func TestAdminAtATerminal(t *testing.T) {
 			{"unban ip:127.0.0.1", 0, "no ban of this key was known"},
 			{"bans", 0, "nobody is banned\n"},
 			{"rules", 0, "\"login=2/1h\""},
-			{"inspect k --rule none", 1, "no rule has that name"},
+			{"inspect k --rule none", 1, `no rule is called "none"`},
 			{"ban ip:127.0.0.1 5000d", 1, "length: allowed is a duration of 1ms to 3650d"},
 			{"ban ip:127.0.0.1 soon", 2, "LENGTH"},
 			{"ban ip:127.0.0.1", 2, "name KEY LENGTH, such as ip:203.0.113.9 1h"},

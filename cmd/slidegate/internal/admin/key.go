@@ -62,7 +62,7 @@ func (d *door) readKey(w http.ResponseWriter, r *http.Request, members ...string
 func (d *door) counts(w http.ResponseWriter, r *http.Request, q *asked) ([]Count, bool) {
 	counts, ok := d.Counts(q.Rule, q.Plan, q.Key)
 	if !ok {
-		refuse(w, r, http.StatusNotFound, "no rule has that name, or the rule no such plan")
+		refuse(w, r, http.StatusNotFound, fmt.Sprintf("no rule is called %q, or it has no plan %q: /v1/rules has the names", q.Rule, q.Plan))
 	}
 	return counts, ok
 }

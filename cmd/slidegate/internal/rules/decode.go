@@ -182,7 +182,11 @@ func (d *decoder) scalar(field string, n *yaml.Node, kinds ...string) (string, b
 		d.errorf(n.Line, "%s has no value: give one, or leave it out", field)
 		return "", false
 	case tag != "!!str" && !slices.Contains(kinds, tag):
-		d.errorf(n.Line, "%s %s: YAML takes it for no text: write it in quotes", field, n.Value)
+		example := ""
+		if field == "limits" || field == "strikes" {
+			example = ", such as 5/1m"
+		}
+		d.errorf(n.Line, "%s %s: YAML takes it for no text: write a text%s, or put it in quotes", field, n.Value, example)
 		return "", false
 	}
 	return n.Value, true

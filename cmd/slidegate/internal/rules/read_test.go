@@ -78,7 +78,7 @@ func TestWrongFiles(t *testing.T) {
 		{"a bad limit beside a ban", file("rules:", "- name: a", "  limits: 5/soon", "  ban: {strikes: 3/1m, length: 1h}", "  mode: on"), []string{"the window \"soon\" is not a duration such as 10s, 15m, 1h or 1d\nrules.yaml:5: mode"}},
 		{"a quota of nothing", file("rules:", "- name: a", "  limits: [1/1s, 0/1s]"), []string{`rules.yaml:3: limits "0/1s": quota 0: allowed is 1 to 1000000000000`}},
 		{"a window that is too long", file("rules:", "- name: a", "  limits:", "  - 1/3651d"), []string{`rules.yaml:4: limits "1/3651d": window 87624h0m0s: allowed is 1ms to 3650d`}},
-		{"limits without window", file("rules:", "- name: a", "  limits: 5"), []string{`rules.yaml:3: limits 5: YAML takes it for no text: write it in quotes`}},
+		{"limits without window", file("rules:", "- name: a", "  limits: 5"), []string{`rules.yaml:3: limits 5: YAML takes it for no text: write a text, such as 5/1m, or put it in quotes`}},
 		{"two limits of one window", file("rules:", "- name: a", "  limits: [5/1m, 6/1m]"), []string{`rules.yaml:3: limits "6/1m": two limits are called 1m`}},
 		{"too many limits", file("rules:", "- name: a", "  limits: [1/1s, 1/2s, 1/3s, 1/4s, 1/5s, 1/6s, 1/7s, 1/8s, 1/9s]"), []string{`rules.yaml:3: limits: allowed are 1 to 8 limits`}},
 		{"a cost that never fits", rule("  cost: 6"), []string{`rules.yaml:3: limits "5/15m": a cost of 6 never fits`}},
@@ -134,7 +134,7 @@ func TestWrongFiles(t *testing.T) {
 		{"a duration that is none", file("grace: soon", "rules:", ok), []string{`rules.yaml:1: grace "soon": allowed is 1ms to 3650d`}},
 		{"a list where one belongs", file("listen: [a, b]", "rules:", ok), []string{`rules.yaml:1: listen is a list: allowed is one value`}},
 		{"values between commas", file("trusted-proxies: 10.0.0.0/8,192.0.2.1", "rules:", ok), []string{`rules.yaml:1: trusted-proxies "10.0.0.0/8,192.0.2.1": several values are a list, as in [a, b]`}},
-		{"a port alone", file("listen: 8080", "rules:", ok), []string{`rules.yaml:1: listen 8080: YAML takes it for no text: write it in quotes`}},
+		{"a port alone", file("listen: 8080", "rules:", ok), []string{`rules.yaml:1: listen 8080: YAML takes it for no text: write a text, or put it in quotes`}},
 
 		{"an alias in itself", file("rules: &a", "- {name: a, limits: *a}"), []string{`rules.yaml:2: the alias of a stands in itself`}},
 		{"fields that are merged", file("rules:", "- &a {name: a, limits: 1/1s}", "- {<<: *a, name: b, path: /b}"), []string{`rules.yaml:3: << in rule 2: fields are not merged`}},
