@@ -124,10 +124,16 @@ func may(h http.Header, name string, limit int) (string, error) {
 	return values[0], nil
 }
 
-// parseURI reads what stood in a request line, as net/http does: an absolute path with a query, * or a URL.
+// parseURI reads what stood in a request line, as net/http does: an absolute path with a query, * or a URL. A # ends it, as
+// it does for nginx, which passes it on where no request line may have one (RFC 9112, section 3.2): else /login#x would be
+// another path here than there.
 func parseURI(s string) (*url.URL, error) {
+	if len(s) > maxURI {
+		return nil, faulty("the URI of the request is none")
+	}
+	s, _, _ = strings.Cut(s, "#")
 	u, err := url.ParseRequestURI(s)
-	if err != nil || len(s) > maxURI || u.Opaque != "" {
+	if err != nil || u.Opaque != "" {
 		return nil, faulty("the URI of the request is none")
 	}
 	if u.Path == "" {

@@ -113,6 +113,23 @@ func TestOneClientIsCountedWhateverItSends(t *testing.T) {
 	}
 }
 
+// TestAFragmentIsNoOtherPath: nginx takes /login#x for /login, and so does the service behind it.
+func TestAFragmentIsNoOtherPath(t *testing.T) {
+	var got []string
+	h := door(t, auth.Config{Dialect: dialect(t, "nginx")}, func(http.Handler) http.Handler {
+		return http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = append(got, r.URL.Path+" "+r.RequestURI) })
+	})
+	for _, uri := range []string{"/login#x", "/login#", "/login?a=1#?b", "http://shop.example#/login"} {
+		answerOf(h, ask("GET", "/auth", "X-Original-Method", "POST", "X-Original-URI", uri, "X-Forwarded-For", "198.51.100.7"))
+	}
+	if want := "[/login /login /login /login /login /login?a=1 / /]"; fmt.Sprint(got) != want {
+		t.Errorf("got %v, want %s", got, want)
+	}
+	if resp := answerOf(h, ask("GET", "/auth", "X-Original-Method", "POST", "X-Original-URI", "#/login", "X-Forwarded-For", "198.51.100.7")); resp.StatusCode != 400 {
+		t.Errorf("a URI that is a fragment alone got %d", resp.StatusCode)
+	}
+}
+
 // TestRequestIsAsTheProxyGotIt: its fields are the client's, RemoteAddr is who connected to the proxy, and
 // X-Forwarded-For what it sent, so that a gate finds clients behind proxies in front of that one.
 func TestRequestIsAsTheProxyGotIt(t *testing.T) {
