@@ -91,10 +91,12 @@ func cookie(r *http.Request, name string) string {
 	return c.Value
 }
 
-// Host is a host as clients mean it: Shop.example:8080 and shop.example. are the same.
+// Host is a host as clients mean it: Shop.example:8080 and shop.example. are the same, and so are [::1]:8080 and [::1].
 func Host(h string) string {
 	if name, _, err := net.SplitHostPort(h); err == nil {
 		h = name
+	} else if strings.HasPrefix(h, "[") && strings.HasSuffix(h, "]") {
+		h = h[1 : len(h)-1]
 	}
 	return strings.ToLower(strings.TrimSuffix(h, "."))
 }

@@ -82,11 +82,16 @@ func TestHostsThatAreOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, h := range []string{"shop.example", "SHOP.example", "shop.example:80", "shop.example.", "Shop.example.:8080"} {
-		r := httptest.NewRequest("GET", "/", nil)
-		r.Host = h
-		if got := e.Key(r, ""); got != "host:shop.example" {
-			t.Errorf("%s: %q", h, got)
+	for want, hosts := range map[string][]string{
+		"host:shop.example": {"shop.example", "SHOP.example", "shop.example:80", "shop.example.", "Shop.example.:8080"},
+		"host:2001:db8::a":  {"[2001:db8::a]", "[2001:db8::A]:80", "[2001:DB8::a]:"},
+	} {
+		for _, h := range hosts {
+			r := httptest.NewRequest("GET", "/", nil)
+			r.Host = h
+			if got := e.Key(r, ""); got != want {
+				t.Errorf("%s: %q, want %q", h, got, want)
+			}
 		}
 	}
 }
