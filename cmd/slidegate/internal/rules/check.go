@@ -5,12 +5,12 @@ import (
 	"bytes"
 	"fmt"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/config"
 )
 
 // check looks at what no field shows by itself: names that are there twice, values that do not go together, rules
@@ -172,9 +172,10 @@ func (r *Rule) readOverrides(d *decoder, f *File) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(filepath.Dir(f.Name), path)
 	}
-	text, err := os.ReadFile(path)
+	text, err := config.ReadFileAtOnce(path, maxOverrides)
 	if err != nil {
-		d.errorf(r.line("overrides-file"), "overrides-file %q cannot be read: %v", r.OverridesFile, unwrapped(err))
+		f.sources[path] = unreadable(err)
+		d.errorf(r.line("overrides-file"), "overrides-file %q cannot be read: %v", r.OverridesFile, err)
 		return
 	}
 	f.sources[path] = text
@@ -227,13 +228,6 @@ func suffixOf(addr string) string {
 		return addr[i:]
 	}
 	return ""
-}
-
-func unwrapped(err error) error {
-	if path, ok := err.(*os.PathError); ok {
-		return path.Err
-	}
-	return err
 }
 
 func (r *Rule) checkUpstream(d *decoder, f *File) {

@@ -166,6 +166,15 @@ func sortedNames[K ~string, V any](m map[K]V) []K {
 // Read reads a file and checks it. flags are those that it may set, beside the rules; none of them is
 // set. The error is Problems: everything that is wrong.
 func Read(name string, text []byte, flags *pflag.FlagSet) (*File, error) {
+	f, err := parse(name, text, flags)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// parse returns the file also where it is wrong.
+func parse(name string, text []byte, flags *pflag.FlagSet) (*File, error) {
 	f := &File{Name: name, flags: flags, sources: map[string][]byte{name: text}}
 	d := &decoder{file: name}
 	if len(text) > maxSize {
@@ -175,10 +184,13 @@ func Read(name string, text []byte, flags *pflag.FlagSet) (*File, error) {
 		f.check(d)
 	}
 	if len(d.problems) > 0 {
-		return nil, d.problems.sorted()
+		return f, d.problems.sorted()
 	}
 	return f, nil
 }
 
-// maxSize of a file of rules, in bytes.
-const maxSize = 4 << 20
+// maxSize of a file of rules, and maxOverrides of a file of overrides, in bytes.
+const (
+	maxSize      = 4 << 20
+	maxOverrides = 64 << 20
+)

@@ -6,12 +6,13 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"net/http"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/config"
 )
 
 // A Reload is an attempt to take up a changed file.
@@ -33,6 +34,7 @@ type Live struct {
 
 	mu      sync.Mutex // of reloading
 	tried   []byte     // what was last looked at
+	paths   []string   // of the files of which it was
 	ignored atomic.Uint64
 	current atomic.Pointer[Engine]
 }
@@ -45,19 +47,31 @@ func Open(f *File, engine func(*File) (*Engine, error), report func(Reload)) (*L
 		return nil, err
 	}
 	l := &Live{path: f.Name, flags: f.flags, make: engine, report: report}
-	l.tried = l.content(f, nil)
+	l.note(f)
 	l.current.Store(e)
 	return l, nil
 }
 
 // ReadFile reads a file as Read does. One that cannot be read is a problem of it.
 func ReadFile(path string, flags *pflag.FlagSet) (*File, error) {
-	text, err := os.ReadFile(path)
+	f, err := read(path, flags, config.ReadFile)
 	if err != nil {
-		return nil, Problems{{File: path, Text: "cannot be read: " + unwrapped(err).Error()}}
+		return nil, err
 	}
-	return Read(path, text, flags)
+	return f, nil
 }
+
+// read returns the file also where it is wrong, for its sources.
+func read(path string, flags *pflag.FlagSet, from func(string, int64) ([]byte, error)) (*File, error) {
+	text, err := from(path, maxSize)
+	if err != nil {
+		return &File{sources: map[string][]byte{path: unreadable(err)}}, Problems{{File: path, Text: "cannot be read: " + err.Error()}}
+	}
+	return parse(path, text, flags)
+}
+
+// unreadable is what stands for the content of a file that cannot be read.
+func unreadable(err error) []byte { return []byte("\x00" + err.Error()) }
 
 // Engine returns the one that holds now.
 func (l *Live) Engine() *Engine { return l.current.Load() }
@@ -80,8 +94,8 @@ func (l *Live) IgnoredHeaders() uint64 { return l.ignored.Load() + l.Engine().Ig
 func (l *Live) Reload() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	f, err := ReadFile(l.path, l.flags)
-	l.tried = l.content(f, err)
+	f, err := read(l.path, l.flags, config.ReadFileAtOnce)
+	l.note(f)
 	return l.take(f, err)
 }
 
@@ -124,26 +138,46 @@ func (l *Live) Watch(ctx context.Context, every time.Duration) {
 func (l *Live) look(last []byte) []byte {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	f, err := ReadFile(l.path, l.flags)
-	now := l.content(f, err)
-	if bytes.Equal(now, l.tried) || !bytes.Equal(now, last) {
+	if bytes.Equal(l.there(), l.tried) {
+		return l.tried // without reading rules, of which there may be thousands
+	}
+	f, err := read(l.path, l.flags, config.ReadFileAtOnce)
+	now := content(f.sources)
+	if !bytes.Equal(now, last) {
 		return now
 	}
-	l.tried = now
+	l.note(f)
 	_ = l.take(f, err) // which is reported
 	return now
 }
 
-// content is what a file is known by: everything that was read for it, or what is wrong with it.
-func (l *Live) content(f *File, err error) []byte {
-	sum := sha256.New()
-	if err != nil {
-		text, unreadable := os.ReadFile(l.path)
-		fmt.Fprintf(sum, "%v\x00%v\x00%s", err, unreadable, text)
-		return sum.Sum(nil)
+// note keeps what a file is known by, whether it is taken or not.
+func (l *Live) note(f *File) {
+	l.tried, l.paths = content(f.sources), sortedNames(f.sources)
+}
+
+// there is what the files that were last looked at are known by now.
+func (l *Live) there() []byte {
+	now := make(map[string][]byte, len(l.paths))
+	for _, path := range l.paths {
+		most := int64(maxSize)
+		if path != l.path {
+			most = maxOverrides
+		}
+		text, err := config.ReadFileAtOnce(path, most)
+		if err != nil {
+			text = unreadable(err)
+		}
+		now[path] = text
 	}
-	for _, path := range sortedNames(f.sources) {
-		fmt.Fprintf(sum, "%s\x00%d\x00%s", path, len(f.sources[path]), f.sources[path])
+	return content(now)
+}
+
+// content is what a file is known by: everything that was read for it, or why it cannot be.
+func content(sources map[string][]byte) []byte {
+	sum := sha256.New()
+	for _, path := range sortedNames(sources) {
+		fmt.Fprintf(sum, "%s\x00%d\x00%s", path, len(sources[path]), sources[path])
 	}
 	return sum.Sum(nil)
 }

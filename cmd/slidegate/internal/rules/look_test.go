@@ -1,8 +1,10 @@
 package rules
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/slidegate/slidegate/memstore"
@@ -51,5 +53,34 @@ func TestAFileIsNotReadHalfWritten(t *testing.T) {
 		if n := len(l.Engine().File().Rules); reloads != want.reloads || n != want.rules {
 			t.Errorf("step %d: %d reloads and %d rules, want %d and %d", step, reloads, n, want.reloads, want.rules)
 		}
+	}
+}
+
+// TestALookAtWhatHasNotChangedIsCheap: it reads the bytes and no rules, however many there are.
+func TestALookAtWhatHasNotChangedIsCheap(t *testing.T) {
+	store := memstore.New()
+	defer store.Close()
+	costs := func(rules int) float64 {
+		var text strings.Builder
+		text.WriteString("rules:\n")
+		for i := range rules {
+			fmt.Fprintf(&text, "- {name: r%d, path: /%d, limits: 1/1s}\n", i, i)
+		}
+		path := filepath.Join(t.TempDir(), "rules.yaml")
+		if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f, err := ReadFile(path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := Open(f, func(f *File) (*Engine, error) { return New(f, Options{Store: store}) }, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return testing.AllocsPerRun(10, func() { l.look(nil) })
+	}
+	if one, many := costs(1), costs(300); many > one+300 { // a buffer that grows
+		t.Errorf("a look at 300 rules makes %.0f allocations, and at one %.0f", many, one)
 	}
 }

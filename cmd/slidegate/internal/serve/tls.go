@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -123,9 +122,9 @@ func (s *server) tlsFact() fact {
 
 // readRoots reads certificates that others are checked against.
 func readRoots(path string) (*x509.CertPool, error) {
-	text, err := os.ReadFile(path)
+	text, err := readPEM(path)
 	if err != nil {
-		return nil, readError(err)
+		return nil, err
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(text) {
@@ -134,13 +133,15 @@ func readRoots(path string) (*x509.CertPool, error) {
 	return roots, nil
 }
 
-// readError is without the name of the system call.
-func readError(err error) error {
-	var path *os.PathError
-	if errors.As(err, &path) {
-		return fmt.Errorf("%s cannot be read: %w", path.Path, path.Err)
+// longestPEM of a file of certificates or of a key, in bytes. Those of a whole system have less than a tenth of it.
+const longestPEM = 4 << 20
+
+func readPEM(path string) ([]byte, error) {
+	text, err := config.ReadFileAtOnce(path, longestPEM)
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot be read: %w", path, err)
 	}
-	return err
+	return text, nil
 }
 
 // certificates are those that the doors show and ask for, and follow their files. Connections that there are go on with
@@ -180,9 +181,9 @@ func (c *certificates) listener(l net.Listener) net.Listener {
 func (c *certificates) load() error {
 	s := c.server
 	c.tried = c.content()
-	pair, err := tls.LoadX509KeyPair(s.tlsCert, s.tlsKey)
+	pair, err := readPair(s.tlsCert, s.tlsKey)
 	if err != nil {
-		return fmt.Errorf("tls-cert: %w", readError(err))
+		return fmt.Errorf("tls-cert: %w", err)
 	}
 	next := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, NextProtos: []string{"h2", "http/1.1"}}
 	if s.tlsClientCA != "" {
@@ -197,11 +198,23 @@ func (c *certificates) load() error {
 	return nil
 }
 
+func readPair(certFile, keyFile string) (tls.Certificate, error) {
+	cert, err := readPEM(certFile)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	key, err := readPEM(keyFile)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.X509KeyPair(cert, key)
+}
+
 // content is what the files are known by.
 func (c *certificates) content() []byte {
 	sum := sha256.New()
 	for _, path := range []string{c.server.tlsCert, c.server.tlsKey, c.server.tlsClientCA} {
-		text, err := os.ReadFile(path)
+		text, err := readPEM(path)
 		fmt.Fprintf(sum, "%d\x00%s\x00%t\x00", len(text), text, err != nil)
 	}
 	return sum.Sum(nil)
