@@ -4,6 +4,8 @@ package main_test
 
 import (
 	"os"
+	"os/exec"
+	"path/filepath"
 	"syscall"
 	"testing"
 )
@@ -16,6 +18,34 @@ func pipe(t *testing.T, path string) {
 	}
 	if err := os.Rename(path+".pipe", path); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestAnEarlyHangupEndsNothing: one that comes while the rules are read for the first time is about them.
+func TestAnEarlyHangupEndsNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "rules.yaml")
+	pipe(t, path)
+	cmd := exec.Command(binary, "serve", "--config", path, "--listen", "127.0.0.1:0")
+	cmd.Env = environ(nil)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill() })
+	var in *os.File
+	eventually(t, "the file is read", func() bool {
+		f, err := os.OpenFile(path, os.O_WRONLY|syscall.O_NONBLOCK, 0)
+		in = f
+		return err == nil
+	})
+	if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := in.WriteString("rules: []\n"); err != nil { // which ends it by itself
+		t.Error(err)
+	}
+	in.Close()
+	if cmd.Wait(); cmd.ProcessState.ExitCode() != 2 {
+		t.Errorf("it ended by %v", cmd.ProcessState)
 	}
 }
 

@@ -3,8 +3,10 @@ package serve
 
 import (
 	"net/http"
+	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -97,6 +99,9 @@ at SIGHUP; a bad one changes nothing. Read on in docs/rules.md.`,
   SLIDEGATE_LIMIT='burst=20/1s;sustained=100/1m' slidegate serve`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if p.followsFiles() {
+				signal.Ignore(syscall.SIGHUP) // until they are followed: one that comes early must not end the process
+			}
 			if err := p.readFile(); err != nil {
 				return err
 			}
@@ -116,6 +121,9 @@ at SIGHUP; a bad one changes nothing. Read on in docs/rules.md.`,
 	complete(cmd)
 	return cmd, p
 }
+
+// followsFiles tells whether SIGHUP is about any file. A file of rules may name the others.
+func (p *plan) followsFiles() bool { return p.config+p.rlsConfig+p.tlsCert != "" }
 
 // unset is the number of a flag that was not given.
 const unset = -1
