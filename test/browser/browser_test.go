@@ -158,7 +158,7 @@ func open(t *testing.T, ctx context.Context, page string, width, height int64, s
 	do(t, ctx, chromedp.EmulateViewport(width, height, kind...), chromedp.Navigate(page), chromedp.WaitReady("html[data-drawn]"))
 }
 
-// keep puts a picture of the whole page among the artefacts of the test, or into the directory that SLIDEGATE_SCREENSHOTS names.
+// keep puts a picture of the whole page where the package says.
 func keep(t *testing.T, ctx context.Context, name string) {
 	t.Helper()
 	dir := os.Getenv("SLIDEGATE_SCREENSHOTS")

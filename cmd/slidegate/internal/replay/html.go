@@ -28,24 +28,33 @@ const (
 	pageRows = 30
 )
 
-// A draft is the page of a report, in a file that takes its name when it is whole. It is nil where no page is asked for.
+// A draft is the page of a report before there is one. It is nil where no page is asked for.
 type draft struct {
-	name    string
-	file    *os.File
+	name    string // of the file
 	history *history.History
 }
 
-// newDraft makes a file beside the one that was named, so that a place that cannot be written to is told before the log is
-// read.
+// newDraft returns the draft of a file. A place that cannot be written to is told now, before a long log is read.
 func newDraft(name string, limits []slidegate.Limit) (*draft, error) {
 	if name == "" {
 		return nil, nil
 	}
+	f, err := createBeside(name)
+	if err != nil {
+		return nil, err
+	}
+	f.Close()
+	os.Remove(f.Name())
+	return &draft{name, history.New(limits, windowsOf(limits))}, nil
+}
+
+// createBeside makes a file with a name of its own beside another.
+func createBeside(name string) (*os.File, error) {
 	f, err := os.OpenFile(fmt.Sprintf("%s.%08x.part", name, rand.Uint32()), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
 	if err != nil {
 		return nil, fmt.Errorf("--html: %w", err)
 	}
-	return &draft{name, f, history.New(limits, windowsOf(limits))}, nil
+	return f, nil
 }
 
 // windowsOf returns the windows in which peaks are measured: those of the limits, and where rules have them, usual ones.
@@ -110,25 +119,22 @@ func (r *run) client(e *timeline.Event) uint32 {
 	return r.book.Asked(e).Client
 }
 
-// keep writes a page and gives it its name.
+// keep writes a page beside its file, and gives it its name when it is whole.
 func (d *draft) keep(p *page.Report) error {
-	out := bufio.NewWriterSize(d.file, 64<<10)
-	err := cmp.Or(p.Write(out), out.Flush(), d.file.Close())
+	f, err := createBeside(d.name)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // which is gone if all went well
+	out := bufio.NewWriterSize(f, 64<<10)
+	err = cmp.Or(p.Write(out), out.Flush(), f.Close())
 	if err == nil {
-		err = os.Rename(d.file.Name(), d.name)
+		err = os.Rename(f.Name(), d.name)
 	}
 	if err != nil {
 		return fmt.Errorf("--html: %w", err)
 	}
 	return nil
-}
-
-// drop removes what got no name.
-func (d *draft) drop() {
-	if d != nil {
-		d.file.Close()
-		os.Remove(d.file.Name())
-	}
 }
 
 // newPage makes the page of a report, without its clients.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -174,6 +175,39 @@ func TestPlaceOfThePageIsTriedFirst(t *testing.T) {
 	if !errors.Is(err, os.ErrNotExist) || !strings.HasPrefix(err.Error(), "--html: ") {
 		t.Errorf("error %v", err)
 	}
+}
+
+// A looker is a log that looks at a directory while it is read.
+type looker struct {
+	log  *strings.Reader
+	dir  string
+	seen []os.DirEntry
+}
+
+func (l *looker) Read(b []byte) (int, error) {
+	entries, err := os.ReadDir(l.dir)
+	l.seen = append(l.seen, entries...)
+	if err != nil {
+		return 0, err
+	}
+	return l.log.Read(b)
+}
+
+// TestNothingIsWrittenWhileALogIsRead, so that whoever stops it, by whatever means, leaves nothing.
+func TestNothingIsWrittenWhileALogIsRead(t *testing.T) {
+	log := &looker{log: strings.NewReader(`{"t":1,"key":"a"}` + "\n"), dir: t.TempDir()}
+	file := filepath.Join(log.dir, "report.html")
+	cmd := Command()
+	cmd.SetArgs([]string{"--limit", "1/1s", "--html", file, "--format", "jsonl", "-"})
+	cmd.SetIn(log)
+	cmd.SetOut(io.Discard)
+	if err := cmd.Execute(); err != nil {
+		t.Fatal(err)
+	}
+	if len(log.seen) > 0 {
+		t.Errorf("there were %v", log.seen)
+	}
+	expectAlone(t, file, 1)
 }
 
 func TestBadCallsForAPage(t *testing.T) {

@@ -86,7 +86,6 @@ func (r *run) printReport(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer page.drop()
 	l, tl, err := r.source.Read(ctx, r.stderr)
 	if err != nil {
 		return err

@@ -17,7 +17,7 @@
 				confine: true, backgroundColor: colour("ground"), borderColor: colour("rule"),
 				textStyle: { color: colour("ink"), fontSize: 13 },
 			},
-			grid: { left: 4, right: 8, top: 10, bottom: 4, outerBoundsMode: "same", outerBoundsContain: "axisLabel" },
+			grid: { left: 4, right: 32, top: 10, bottom: 4, outerBoundsMode: "same", outerBoundsContain: "axisLabel" },
 		};
 	}
 
