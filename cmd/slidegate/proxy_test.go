@@ -279,6 +279,23 @@ func TestFieldsOutliveInterimResponses(t *testing.T) {
 	}
 }
 
+// TestNoUpgradeToAnotherHTTP: an upstream that takes one would answer requests that no limit has seen. Other upgrades pass.
+func TestNoUpgradeToAnotherHTTP(t *testing.T) {
+	r := start(t, nil, "--limit", "99/1h", "--upstream", behind(t, func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, strings.Join([]string{r.Header.Get("Connection"), r.Header.Get("Upgrade"), r.Header.Get("HTTP2-Settings")}, " "))
+	}))
+	for protocol, want := range map[string]string{
+		"h2c": "  ", "H2C": "  ", "HTTP/2.0": "  ", "TLS/1.0": "  ", "websocket": "Upgrade websocket ", "SPDY/3.1": "Upgrade SPDY/3.1 ",
+	} {
+		for _, connection := range []string{"Upgrade", "Upgrade, HTTP2-Settings"} {
+			resp, got := fetch(t, http.DefaultClient, "GET", r.url, "Connection", connection, "Upgrade", protocol, "HTTP2-Settings", "AAMAAABkAAQAAP__")
+			if resp.StatusCode != 200 || got != want {
+				t.Errorf("%s by %s: %d %q, want %q", protocol, connection, resp.StatusCode, got, want)
+			}
+		}
+	}
+}
+
 // TestConnectIsRefused: nobody gets a tunnel through the upstream.
 func TestConnectIsRefused(t *testing.T) {
 	r := start(t, nil, "--limit", "9/1h", "--upstream", behind(t, func(http.ResponseWriter, *http.Request) { t.Error("the upstream was asked") }))

@@ -52,9 +52,22 @@ func (s *server) rewrite(pr *httputil.ProxyRequest, target *url.URL) {
 	pr.Out.Host = pr.In.Host
 	pr.Out.URL.RawQuery = pr.In.URL.RawQuery
 	s.forwarded(pr)
+	dropTunnels(pr.Out.Header)
 	if pr.Out.Body != nil {
 		pr.Out.Body = s.newClientBody(pr)
 	}
+}
+
+// dropTunnels asks for no upgrade to another HTTP, such as h2c, or to TLS. A client would send further requests through it
+// that no limit is about, and a server may leave an upgrade alone (RFC 9110, section 7.8; RFC 9113 has that to h2c no longer).
+func dropTunnels(h http.Header) {
+	protocol, _, _ := strings.Cut(h.Get("Upgrade"), "/")
+	switch strings.ToLower(strings.TrimSpace(protocol)) {
+	case "h2c", "http", "tls":
+		h.Del("Upgrade")
+		h.Del("Connection") // which is of the upgrade alone
+	}
+	h.Del("Http2-Settings")
 }
 
 // said is what the gate has said of a request that is passed on.
