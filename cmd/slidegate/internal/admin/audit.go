@@ -68,7 +68,7 @@ func NewAudit(path string, log *slog.Logger, plain bool, secret string) (*Audit,
 }
 
 func (a *Audit) open() (*os.File, error) {
-	f, err := os.OpenFile(a.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(a.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|atOnce, 0o600)
 	var path *os.PathError
 	if errors.As(err, &path) {
 		err = path.Err

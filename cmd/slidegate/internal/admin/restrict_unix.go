@@ -9,3 +9,6 @@ func restrict() func() {
 	before := syscall.Umask(0o177)
 	return func() { syscall.Umask(before) }
 }
+
+// atOnce has opening a named pipe that nobody reads fail, rather than last until somebody does.
+const atOnce = syscall.O_NONBLOCK
