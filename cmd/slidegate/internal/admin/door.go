@@ -222,15 +222,37 @@ func decode(body []byte, asked any) (wrong string) {
 	if !utf8.Valid(body) || !json.Valid(body) || bytes.TrimLeft(body, " \t\r\n")[0] != '{' {
 		return "the body is no JSON object in UTF-8"
 	}
-	decoder := json.NewDecoder(bytes.NewReader(body))
-	decoder.DisallowUnknownFields()
-	err := decoder.Decode(asked)
+	if wrong := wrongMember(body); wrong != "" {
+		return wrong
+	}
 	var mistyped *json.UnmarshalTypeError
-	switch {
-	case errors.As(err, &mistyped):
+	if errors.As(json.Unmarshal(body, asked), &mistyped) {
 		return mistyped.Field + ": it is no " + mistyped.Type.String()
-	case err != nil:
-		return "a member is unknown"
+	}
+	return ""
+}
+
+// members are those that a request may have, each once and in the very case: encoding/json takes the last of several, and Key
+// for key, where something that looks at requests in between may take another.
+var members = []string{"key", "rule", "plan", "charges", "length", "reason"}
+
+// wrongMember looks at the names in an object that is valid.
+func wrongMember(body []byte) string {
+	var seen []string
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	_, _ = decoder.Token() // the brace
+	for decoder.More() {
+		token, _ := decoder.Token()
+		name, _ := token.(string)
+		switch {
+		case !slices.Contains(members, name):
+			return "a member is unknown"
+		case slices.Contains(seen, name):
+			return name + ": it is there twice"
+		}
+		seen = append(seen, name)
+		var value json.RawMessage
+		_ = decoder.Decode(&value)
 	}
 	return ""
 }

@@ -64,7 +64,8 @@ func TestBadRequests(t *testing.T) {
 	for body, want := range map[string]string{
 		``: "no JSON object", ` `: "no JSON object", `null`: "no JSON object", `[]`: "no JSON object", `"secret"`: "no JSON object", `{`: "no JSON object", "{\"key\":\"\xff\"}": "no JSON object",
 		`{"key":"secret"} x`: "no JSON object", `{"key":"secret"}{"key":"secret"}`: "no JSON object",
-		`{"keys":"secret"}`: "a member is unknown", `{"key":7}`: "key: it is no string", `{"key":{"a":"secret"}}`: "key: it is no string", `{"key":"secret","charges":"1"}`: "charges: it is no int",
+		`{"keys":"secret"}`: "a member is unknown", `{"Key":"secret"}`: "a member is unknown", `{"key":"secret","\u006bey":"secret"}`: "key: it is there twice",
+		`{"key":7}`: "key: it is no string", `{"key":{"a":"secret"}}`: "key: it is no string", `{"key":"secret","charges":"1"}`: "charges: it is no int",
 		`{}`: "key: allowed is a string of 1 to 512 bytes", `{"key":""}`: "key: allowed", `{"key":"` + long + `"}`: "key: allowed", `{"key":"secret\ud800"}`: "key: allowed",
 	} {
 		for _, path := range []string{"/v1/inspect", "/v1/reset", "/v1/ban", "/v1/unban"} {
