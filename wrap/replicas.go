@@ -89,7 +89,8 @@ func (r *Replicas) Run(ctx context.Context) {
 }
 
 // Beat tells the store that this process lives, and learns how many do. It is for programs with a clock of their own; others
-// let it [Replicas.Run]. An error is the store's, and changes nothing.
+// let it [Replicas.Run]. Where several beat at one instant some may count a beat that is about to be taken back, and their
+// shares are too small for four beats at most. An error is the store's, and changes nothing.
 func (r *Replicas) Beat(ctx context.Context) error {
 	d, err := r.limiter.Take(ctx, replicasKey)
 	if err != nil {

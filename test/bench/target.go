@@ -10,7 +10,7 @@ type Target struct {
 // Targets returns what slidegate aims at. Those of time are in times the baseline; of part "three"
 // in times our limiter of one limit; of "quota" a quota of a million in times one of ten; of HTTP in
 // times the best rival, what is added where the request is allowed and the whole where it is denied or goes over a
-// socket; of doors in times a bare server of net/http, or envoyproxy/ratelimit;
+// socket; of doors in times a bare server of net/http, or envoyproxy/ratelimit; of logs in times awk;
 // of scripts in Redis in times a sorted set, of "redis-denials" the same without its memory, of "redis-flat" a quota of ten, of "redis-three" one limit.
 func Targets() []Target {
 	return append(redisTargets(), []Target{
@@ -32,6 +32,7 @@ func Targets() []Target {
 		{"entry", LogTake, 9},                                                      // bytes
 		{"http-allocations", LogDraft8, 4}, {"http-allocations", CounterDraft8, 4}, // a request
 		{"http-allocations", LogApart, 1}, {"http-allocations", CounterApart, 1},
+		{"logs", Replay, 1.5},
 		{"doors-auth", AuthDoor, 1 / 0.8}, {"doors-json", JSONDoor, 1 / 0.8}, // 0.8 times as many requests a second
 		{"doors-rls", RLSDoor, 1.0 / 3}, {"doors-rls", RLSRedis, 1 / 1.2},
 	}...)

@@ -23,6 +23,7 @@ func doorParts() (all []part) {
 // end stops every server of the run and leaves.
 func end(code int) {
 	doors.Close()
+	accessLogs.Close()
 	stopServer()
 	os.Exit(code)
 }

@@ -50,7 +50,7 @@ func parts() []part {
 	for _, c := range bench.Crowds() {
 		all = append(all, requests(c))
 	}
-	return append(append(all, socket(), allocations()), append(doorParts(), redisParts()...)...)
+	return append(append(all, socket(), allocations(), logPart()), append(doorParts(), redisParts()...)...)
 }
 
 func about(w *bench.Workload) string {
