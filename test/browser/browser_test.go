@@ -161,7 +161,7 @@ func open(t *testing.T, ctx context.Context, page string, width, height int64, s
 // keep puts a picture of the whole page where the package says.
 func keep(t *testing.T, ctx context.Context, name string) {
 	t.Helper()
-	dir := os.Getenv("SLIDEGATE_SCREENSHOTS")
+	dir := os.Getenv("SCREENSHOTS")
 	if dir == "" {
 		dir = t.ArtifactDir()
 	}
