@@ -212,6 +212,9 @@ func (r *run) do(ctx context.Context) error {
 	p := New(r.windows, r.quotas, r.counter, func(key uint32) bool { return r.hunted[tl.Subjects.Name(key)] })
 	var first, last int64
 	err = source.Each(ctx, r.stderr, "sweeping", tl, func(e *timeline.Event) error {
+		if e.Op == accesslog.Reset {
+			p.Reset(e.Subject)
+		}
 		if e.Op != accesslog.Take || e.Cost < 1 {
 			return nil
 		}

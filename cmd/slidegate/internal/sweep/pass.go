@@ -108,6 +108,17 @@ func (p *Pass) Add(key uint32, at, cost int64) {
 	}
 }
 
+// Reset forgets what counts of a client, as a reset does in service. What it asked for before stays in its peaks.
+func (p *Pass) Reset(key uint32) {
+	if int(key) >= len(p.clients) {
+		return
+	}
+	for i := range p.clients[key].of {
+		s := &p.clients[key].of[i]
+		*s = span{peak: s.peak, today: s.today}
+	}
+}
+
 func (p *Pass) client(key uint32) *client {
 	for int(key) >= len(p.clients) {
 		p.clients = append(p.clients, client{})

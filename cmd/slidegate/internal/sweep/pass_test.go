@@ -14,7 +14,7 @@ import (
 
 type asked struct {
 	key      uint32
-	at, cost int64
+	at, cost int64 // a cost of 0 is a reset
 }
 
 // traffic is of a few clients of different kinds: steady, bursts, and rare.
@@ -32,9 +32,21 @@ func traffic(rng *rand.Rand, n int) []asked {
 		if rng.IntN(8) == 0 {
 			cost += rng.Int64N(6)
 		}
+		if rng.IntN(100) == 0 {
+			cost = 0
+		}
 		all = append(all, asked{uint32(rng.ExpFloat64() * 2), at, cost})
 	}
 	return all
+}
+
+// tell adds what was asked, or resets.
+func (p *Pass) tell(a asked) {
+	if a.cost == 0 {
+		p.Reset(a.key)
+		return
+	}
+	p.Add(a.key, a.at, a.cost)
 }
 
 func nobody(uint32) bool { return false }
@@ -49,6 +61,12 @@ func refusals(t *testing.T, all []asked, limit slidegate.Limit) map[uint32]int64
 	refused := map[uint32]int64{}
 	for _, a := range all {
 		now = a.at
+		if a.cost == 0 {
+			if err := limiter.Reset(context.Background(), fmt.Sprint(a.key)); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
 		d, err := limiter.TakeN(context.Background(), fmt.Sprint(a.key), a.cost)
 		var cost *slidegate.CostError
 		if err != nil && !errors.As(err, &cost) {
@@ -72,7 +90,7 @@ func TestOnePassIsManyReplays(t *testing.T) {
 			p := New(windows, quotas, algorithm == slidegate.SlidingCounter, func(key uint32) bool { return key%3 == 1 })
 			p.tidyAt = 500
 			for _, a := range all {
-				p.Add(a.key, a.at, a.cost)
+				p.tell(a)
 			}
 			for w, c := range p.Curves() {
 				for q := range quotas {
@@ -176,7 +194,7 @@ func BenchmarkAdd(b *testing.B) {
 			base += all[len(all)-1].at - all[0].at
 			i = 0
 		}
-		p.Add(all[i].key*uint32(i%97), base+all[i].at, all[i].cost)
+		p.tell(asked{all[i].key * uint32(i%97), base + all[i].at, all[i].cost})
 		i++
 	}
 }
