@@ -34,10 +34,14 @@ type draft struct {
 	history *history.History
 }
 
-// newDraft returns the draft of a file. A place that cannot be written to is told now, before a long log is read.
-func newDraft(name string, limits []slidegate.Limit) (*draft, error) {
+// newDraft returns the draft of a file. A place that cannot be written to, or that has one of the files that are read, is told
+// now, before a long log is read.
+func newDraft(name string, limits []slidegate.Limit, read []string) (*draft, error) {
 	if name == "" {
 		return nil, nil
+	}
+	if err := checkPlace(name, read); err != nil {
+		return nil, err
 	}
 	f, err := createBeside(name)
 	if err != nil {
@@ -46,6 +50,23 @@ func newDraft(name string, limits []slidegate.Limit) (*draft, error) {
 	f.Close()
 	os.Remove(f.Name())
 	return &draft{name, history.New(limits, windowsOf(limits))}, nil
+}
+
+// checkPlace is an error if the file of a page would take the place of something that is no file, or of one that is read.
+func checkPlace(name string, read []string) error {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil // nothing is there, or making the page tells why it cannot be
+	}
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("--html %s: that is no file that could be replaced: name a file", name)
+	}
+	for _, other := range read {
+		if of, err := os.Stat(other); err == nil && os.SameFile(info, of) {
+			return fmt.Errorf("--html %s: the page would take the place of %s, which is read: name another file", name, other)
+		}
+	}
+	return nil
 }
 
 // createBeside makes a file with a name of its own beside another.

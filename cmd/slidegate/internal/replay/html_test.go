@@ -177,6 +177,28 @@ func TestPlaceOfThePageIsTriedFirst(t *testing.T) {
 	}
 }
 
+// TestPageTakesNoPlaceOfWhatIsRead: by no name of it, and of nothing that is no file.
+func TestPageTakesNoPlaceOfWhatIsRead(t *testing.T) {
+	dir := t.TempDir()
+	log, rules, link := filepath.Join(dir, "access.log"), filepath.Join(dir, "rules.yaml"), filepath.Join(dir, "link")
+	write(t, log, `198.18.0.1 - - [30/Nov/2026:10:00:00 +0000] "GET / HTTP/1.1" 200 1`+"\n")
+	write(t, rules, "rules: [{name: all, limits: 1/1m}]\n")
+	if err := os.Symlink(log, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, place := range []string{log, link, filepath.Join(dir, ".", "access.log"), rules, dir} {
+		before, _ := os.ReadFile(place)
+		_, _, err := replayed("", "--config", rules, "--html", place, log)
+		if err == nil || !strings.HasPrefix(err.Error(), "--html "+place+": ") {
+			t.Errorf("%s: error %v", place, err)
+		}
+		if after, _ := os.ReadFile(place); string(after) != string(before) {
+			t.Errorf("%s was replaced", place)
+		}
+	}
+	expectAlone(t, log, 3)
+}
+
 // A looker is a log that looks at a directory while it is read.
 type looker struct {
 	log  *strings.Reader

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/accesslog"
@@ -82,7 +83,7 @@ func joined(err, ended error) error {
 }
 
 func (r *run) printReport(ctx context.Context) error {
-	page, err := newDraft(r.html, r.limits)
+	page, err := newDraft(r.html, r.limits, r.read())
 	if err != nil {
 		return err
 	}
@@ -102,6 +103,14 @@ func (r *run) printReport(ctx context.Context) error {
 		err = report.print(r.stdout)
 	}
 	return cmp.Or(err, source.CutShort(l))
+}
+
+// read returns the files that are read: the log's, and that of the rules.
+func (r *run) read() []string {
+	if r.book == nil {
+		return r.source.Log.Files
+	}
+	return append(slices.Clone(r.source.Log.Files), r.policy.Name)
 }
 
 // report decides everything, tells what came of it, and writes the page of it.
