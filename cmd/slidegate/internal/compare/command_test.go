@@ -155,6 +155,17 @@ func TestStatuses(t *testing.T) {
 	}
 }
 
+// TestAPolicyWithoutAName, as of a variable of the shell that is not set, is a mistake in the call.
+func TestAPolicyWithoutAName(t *testing.T) {
+	cmd := compare.Command()
+	cmd.SetArgs([]string{"", "3/1s", "-"})
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	var usage *config.UsageError
+	if err := cmd.Execute(); !errors.As(err, &usage) {
+		t.Errorf("error %v", err)
+	}
+}
+
 // TestTheSameLogGivesTheSameBytes, however its lines are shared out among goroutines.
 func TestTheSameLogGivesTheSameBytes(t *testing.T) {
 	first, _ := compared(t, "", "60/1m", "../replay/testdata/site.yaml", site)

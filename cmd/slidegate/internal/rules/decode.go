@@ -201,7 +201,17 @@ func kindOf(n *yaml.Node) string {
 	case n.ShortTag() == "!!null":
 		return "empty"
 	}
-	return strconv.Quote(n.Value)
+	return strconv.Quote(shortened(redacted(n.Value)))
+}
+
+// mostQuoted bounds, in bytes, what an error quotes of a value: where the file is none of rules, all of it is one.
+const mostQuoted = 200
+
+func shortened(text string) string {
+	if len(text) <= mostQuoted {
+		return text
+	}
+	return strings.ToValidUTF8(text[:mostQuoted], "") + "…"
 }
 
 func (d *decoder) text(field string, n *yaml.Node, to encoding.TextUnmarshaler) {

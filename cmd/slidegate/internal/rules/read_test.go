@@ -56,6 +56,7 @@ func TestWrongFiles(t *testing.T) {
 		{"a bracket that nothing closes", file("rules:", "- name: a", "  limits: [1/1s", "- name: b", "  limits: 1/1s"), []string{`rules.yaml:3: this is no YAML: `}},
 		{"a quote that nothing closes", file("rules:", "- name: a", "  path: \"/x", "  limits: 1/1s"), []string{`rules.yaml:3: this is no YAML: `}},
 		{"a text", "hello\n", []string{`rules.yaml:1: the file is "hello": allowed are names with values`}},
+		{"a log", strings.Repeat("198.18.0.1 GET / 200\n", 1000), []string{`rules.yaml:1: the file is "` + strings.Repeat("198.18.0.1 GET / 200 ", 10)[:200] + `…": allowed are names with values`}},
 		{"two documents", file("rules:", ok, "---", "rules:", ok), []string{`rules.yaml:3: a second document: allowed is one`}},
 		{"no rules", "match: all\n", []string{`there is no rule: give at least one`}},
 		{"an empty list of rules", "rules: []\n", []string{`rules.yaml:1: rules is an empty list`}},

@@ -56,6 +56,9 @@ func RulesOf(path, key string) (f *rules.File, o rules.Options, err error) {
 
 // withFile calls f with a server by a file of rules, which is never started.
 func withFile(path, key string, f func(*server) error) error {
+	if path == "" {
+		return config.Usagef("the name of the file of rules is empty: name a file")
+	}
 	_, p := command("")
 	p.config = path
 	if key != "" {
