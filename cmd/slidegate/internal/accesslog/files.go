@@ -35,7 +35,8 @@ type file struct {
 }
 
 // Names returns the files that names stand for, each a file, a pattern such as access.log* where no file
-// is called so, or - for standard input. The error names one that cannot be read.
+// is called so, or - for standard input. The error names one that cannot be read, or that is there twice: each of its requests
+// would count twice.
 func Names(names []string) (all []string, err error) {
 	for _, name := range names {
 		if name == "-" && slices.Contains(all, "-") {
@@ -52,7 +53,25 @@ func Names(names []string) (all []string, err error) {
 		}
 		all = append(all, found...)
 	}
-	return all, nil
+	return all, checkOnce(all)
+}
+
+// checkOnce is an error if two names are of one file.
+func checkOnce(names []string) error {
+	var seen []os.FileInfo
+	for _, name := range names {
+		info, err := os.Stat(name)
+		if err != nil || !info.Mode().IsRegular() {
+			info = nil // standard input, or a pipe
+		}
+		for j, other := range seen {
+			if os.SameFile(info, other) {
+				return fmt.Errorf("%s is named twice, as %s too: its requests would count twice", name, names[j])
+			}
+		}
+		seen = append(seen, info)
+	}
+	return nil
 }
 
 func expand(name string) ([]string, error) {

@@ -186,6 +186,23 @@ func TestPatternsOfNames(t *testing.T) {
 	}
 }
 
+// TestAFileIsReadOnce: an overlap of a name and a pattern would double every rate, and nobody would see why.
+func TestAFileIsReadOnce(t *testing.T) {
+	dir := t.TempDir()
+	log, link := write(t, filepath.Join(dir, "access.log"), []byte(line(1, 1))), filepath.Join(dir, "link")
+	if err := os.Symlink(log, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, again := range []string{log, filepath.Join(dir, "access.log*"), link} {
+		if _, err := Names([]string{log, again}); err == nil || !strings.Contains(err.Error(), "named twice") {
+			t.Errorf("%s: %v", again, err)
+		}
+	}
+	if _, err := Names([]string{os.DevNull, os.DevNull}); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestPackedFileThatWasCutShort: what is there counts, to the last whole line, and the error says where it ends.
 // Other files are read all the same.
 func TestPackedFileThatWasCutShort(t *testing.T) {
