@@ -30,11 +30,11 @@ func WriteTable(b *strings.Builder, rows [][]string) {
 }
 
 // Printable keeps a key from writing to the terminal anything but its characters, and not too
-// many of them.
+// many of them. Blanks around it are seen.
 func Printable(key string) string {
 	const most = 60
 	quoted := strconv.Quote(key)
-	if plain := quoted[1 : len(quoted)-1]; plain == key {
+	if plain := quoted[1 : len(quoted)-1]; plain == key && strings.TrimSpace(key) == key {
 		quoted = plain
 	}
 	if runes := []rune(quoted); len(runes) > most {

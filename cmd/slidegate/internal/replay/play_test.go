@@ -207,7 +207,7 @@ func readAll(t *testing.T, r io.Reader) string {
 // TestPrintableKeys: a report writes nothing to a terminal but characters, and not too many.
 func TestPrintableKeys(t *testing.T) {
 	for key, want := range map[string]string{
-		"10.0.0.1": "10.0.0.1", "é": "é", "a\x1b[2J": `"a\x1b[2J"`, "a\nb": `"a\nb"`, "\u202e": `"\u202e"`,
+		"10.0.0.1": "10.0.0.1", "é": "é", "a\x1b[2J": `"a\x1b[2J"`, "a\nb": `"a\nb"`, "\u202e": `"\u202e"`, "  ": `"  "`, "a ": `"a "`, "a b": "a b",
 		strings.Repeat("é", 61): strings.Repeat("é", 59) + "…",
 	} {
 		if got := rehearse.Printable(key); got != want {
