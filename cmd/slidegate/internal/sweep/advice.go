@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/slidegate/slidegate"
 )
 
 // An Aim is what a quota is to do.
@@ -22,7 +24,7 @@ type Advice struct {
 	Least, Most int64
 
 	// Serves tells whether Quota does all that was aimed at. It cannot where Least is above Most: then Quota is Least, unless
-	// only catching was asked for.
+	// only catching was asked for. Nor can it where no quota is large enough: then Quota is the largest there is.
 	Serves bool
 
 	ClientsRefused int64
@@ -40,7 +42,9 @@ type Advice struct {
 // Advise returns the quota that serves an aim.
 func (c *Curve) Advise(aim Aim) Advice {
 	least := c.Others.Quota(aim.Share)
-	a := Advice{Quota: least, Least: least, Serves: true, Uncertainty: c.Others.Uncertainty(aim.Share), Days: c.Days(aim.Share)}
+	isPossible := least <= slidegate.MaxQuota
+	least = min(least, slidegate.MaxQuota)
+	a := Advice{Quota: least, Least: least, Serves: isPossible, Uncertainty: c.Others.Uncertainty(aim.Share), Days: c.Days(aim.Share)}
 	if aim.Catch && c.Hunted.Clients > 0 {
 		a.Most = c.Hunted.peaks[0] - 1
 		switch {
@@ -58,6 +62,7 @@ func (c *Curve) Advise(aim Aim) Advice {
 	}
 	a.Caught = c.Hunted.ClientsRefused(a.Quota)
 	a.RequestsRefused = c.requestsRefused(a.Quota)
+	a.RequestsRefused.Low = max(a.RequestsRefused.Low, a.ClientsRefused) // each at least once
 	return a
 }
 

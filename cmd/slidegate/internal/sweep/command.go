@@ -199,6 +199,9 @@ func readClients(name string) (map[string]bool, error) {
 	return all, nil
 }
 
+// beyond is a cost that no quota has room for; more makes no difference.
+const beyond = slidegate.MaxQuota + 1
+
 func (r *run) do(ctx context.Context) error {
 	l, tl, err := r.source.Read(ctx, r.stderr)
 	if err != nil {
@@ -222,7 +225,7 @@ func (r *run) do(ctx context.Context) error {
 			first = e.Time
 		}
 		last = e.Time
-		p.Add(e.Subject, e.Time, e.Cost)
+		p.Add(e.Subject, e.Time, min(e.Cost, beyond))
 		return nil
 	})
 	if err != nil {

@@ -32,6 +32,8 @@ type Report struct {
 	MaxClientsRefused float64        `json:"max_clients_refused"` // the share that may be refused
 	Windows           []WindowReport `json:"windows"`
 	Best              string         `json:"best,omitempty"` // the window to choose of those, where there is somebody to catch
+
+	shareGiven bool
 }
 
 // A WindowReport is about one window.
@@ -93,6 +95,7 @@ func (r *Report) fill(curves []Curve, aim Aim) {
 	if r.Requests == 0 {
 		return // no number comes of nothing
 	}
+	r.shareGiven = aim.Given
 	advice := make([]Advice, len(curves))
 	for i := range curves {
 		c := &curves[i]
@@ -244,26 +247,37 @@ func (r *Report) writeCurve(b *strings.Builder, w *WindowReport) {
 }
 
 func (r *Report) writeAdvice(b *strings.Builder) {
-	fmt.Fprintf(b, "\nTo refuse at most %s of the clients", percent(r.MaxClientsRefused))
-	if r.Hunted > 0 {
-		b.WriteString(", and to catch those to catch")
-	}
-	b.WriteString(":\n")
+	fmt.Fprintf(b, "\nTo %s:\n", r.aims())
 	for _, w := range r.Windows {
 		fmt.Fprintf(b, "\n%s\n", w.Advice.Limit)
 		for _, reason := range r.reasons(&w.Advice) {
 			fmt.Fprintf(b, "  %s\n", reason)
 		}
 	}
-	if r.Best != "" {
+	if r.Best != "" && len(r.Windows) > 1 {
 		fmt.Fprintf(b, "\nOf these windows %s does most for those aims and least to others.\n", r.Best)
 	}
+}
+
+// aims are what the quotas are to do.
+func (r *Report) aims() string {
+	share := fmt.Sprintf("refuse at most %s of the clients", percent(r.MaxClientsRefused))
+	switch {
+	case r.Hunted == 0:
+		return share
+	case !r.shareGiven:
+		return "catch those to catch"
+	}
+	return share + ", and to catch those to catch"
 }
 
 // reasons say why a quota is advised, and how sure that is.
 func (r *Report) reasons(a *AdviceReport) (all []string) {
 	say := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
 	say("refuses %s of %s clients (%s)%s", rehearse.Thousands(a.ClientsRefused), rehearse.Thousands(r.Clients), percent(a.ClientsRefusedShare), a.requests())
+	if a.Least == slidegate.MaxQuota && !a.Serves {
+		say("it is the largest that there is, and they asked for more at once")
+	}
 	if a.ClientsRefused > 0 && a.next > 0 {
 		say("the highest of the others had %s", rehearse.Thousands(a.next))
 	}
