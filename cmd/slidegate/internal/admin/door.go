@@ -4,8 +4,6 @@ package admin
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"crypto/subtle"
 	_ "embed"
 	"encoding/json"
 	"errors"
@@ -23,6 +21,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/cmd/slidegate/internal/bans"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/config"
 	"github.com/slidegate/slidegate/httpgate"
 )
 
@@ -79,18 +78,13 @@ type Count struct {
 
 type door struct {
 	Config
-	token *[sha256.Size]byte // its SHA-256; nil for none
+	token *config.Token // nil for none
 	pprof http.Handler
 }
 
 // New returns the door. It is safe for concurrent use.
 func New(c Config) http.Handler {
-	d := &door{Config: c, pprof: profiles()}
-	if c.Token != "" {
-		sum := sha256.Sum256([]byte(c.Token))
-		d.token = &sum
-	}
-	return d
+	return &door{Config: c, token: config.NewToken(c.Token), pprof: profiles()}
 }
 
 func profiles() http.Handler {
@@ -137,7 +131,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, r, http.StatusForbidden, "this shows keys or changes what holds: start serve with --admin-token-file or $SLIDEGATE_ADMIN_TOKEN, or with --admin unix:/PATH")
 	case isFromPage(r):
 		refuse(w, r, http.StatusForbidden, "no page of a browser may ask: there is an Origin, or the Host is neither an address nor localhost")
-	case !d.knows(r):
+	case !d.token.IsShown(r):
 		w.Header().Set("WWW-Authenticate", `Bearer realm="slidegate admin"`)
 		refuse(w, r, http.StatusUnauthorized, "a bearer token is needed, and it is that of --admin-token-file")
 	case !slices.Contains(e.methods, r.Method):
@@ -165,20 +159,6 @@ func isFromPage(r *http.Request) bool {
 	host = strings.TrimSuffix(strings.ToLower(strings.Trim(host, "[]")), ".")
 	_, err := netip.ParseAddr(host)
 	return err != nil && host != "localhost" && !strings.HasSuffix(host, ".localhost")
-}
-
-// knows tells whether a caller shows the token, and takes as long for a token that is almost right as for any other.
-func (d *door) knows(r *http.Request) bool {
-	if d.token == nil {
-		return true
-	}
-	fields := r.Header["Authorization"]
-	if len(fields) != 1 {
-		return false
-	}
-	scheme, token, _ := strings.Cut(fields[0], " ")
-	sum := sha256.Sum256([]byte(strings.Trim(token, " ")))
-	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(sum[:], d.token[:]) == 1
 }
 
 func (d *door) serveDescription(w http.ResponseWriter, _ *http.Request) {

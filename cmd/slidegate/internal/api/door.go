@@ -4,8 +4,6 @@ package api
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"crypto/subtle"
 	_ "embed"
 	"encoding/json"
 	"errors"
@@ -17,6 +15,7 @@ import (
 	"sync"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/cmd/slidegate/internal/config"
 	"github.com/slidegate/slidegate/httpgate"
 )
 
@@ -51,16 +50,12 @@ type Config struct {
 type door struct {
 	limiter func(name string) *slidegate.Limiter
 	gate    *httpgate.Gate
-	token   *[sha256.Size]byte // its SHA-256; nil for none
+	token   *config.Token // nil for none
 }
 
 // New returns the door. The error is that of an option of the gate.
 func New(c Config) (http.Handler, error) {
-	d := &door{limiter: c.Limiter}
-	if c.Token != "" {
-		sum := sha256.Sum256([]byte(c.Token))
-		d.token = &sum
-	}
+	d := &door{limiter: c.Limiter, token: config.NewToken(c.Token)}
 	var err error
 	d.gate, err = httpgate.New(slidegate.Unlimited(), append(slices.Clone(c.Gate),
 		httpgate.Choose(func(r *http.Request) *slidegate.Limiter { return askedIn(r).limiter }),
@@ -87,7 +82,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		serve, methods = (*door).serveDescription, []string{http.MethodGet, http.MethodHead}
 	}
 	switch {
-	case !d.knows(r):
+	case !d.token.IsShown(r):
 		w.Header().Set("WWW-Authenticate", `Bearer realm="slidegate"`)
 		refuse(w, r, http.StatusUnauthorized, "a bearer token is needed, and it is the one that the server was given")
 	case serve == nil:
@@ -98,20 +93,6 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		serve(d, w, r)
 	}
-}
-
-// knows tells whether a caller shows the token, and takes as long for a token that is almost right as for any other.
-func (d *door) knows(r *http.Request) bool {
-	if d.token == nil {
-		return true
-	}
-	fields := r.Header["Authorization"]
-	if len(fields) != 1 {
-		return false
-	}
-	scheme, token, _ := strings.Cut(fields[0], " ")
-	sum := sha256.Sum256([]byte(strings.Trim(token, " ")))
-	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(sum[:], d.token[:]) == 1
 }
 
 func (d *door) serveDescription(w http.ResponseWriter, _ *http.Request) {

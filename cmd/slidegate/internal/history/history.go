@@ -55,7 +55,7 @@ func New(limits []slidegate.Limit, windows []time.Duration) *History {
 		ms[i] = w.Milliseconds()
 	}
 	// No quota is tried: what is of interest is the peak of each client.
-	h.peaks = sweep.New(ms, []int64{math.MaxInt64}, false, func(uint32) bool { return false })
+	h.peaks = sweep.New(ms, []int64{math.MaxInt64}, false, 0, func(uint32) bool { return false })
 	return h
 }
 

@@ -246,7 +246,7 @@ func TestBadCallsForAPage(t *testing.T) {
 
 // TestBinsAreAllPeaks, each once, and a quota is never inside one.
 func TestBinsAreAllPeaks(t *testing.T) {
-	pass := sweep.New([]int64{1000}, []int64{1 << 40}, false, func(uint32) bool { return false })
+	pass := sweep.New([]int64{1000}, []int64{1 << 40}, false, 0, func(uint32) bool { return false })
 	for client := range uint32(100) {
 		pass.Add(client, int64(client), int64(client)+1)
 	}

@@ -44,7 +44,7 @@ func (c *Curve) Advise(aim Aim) Advice {
 	least := c.Others.Quota(aim.Share)
 	isPossible := least <= slidegate.MaxQuota
 	least = min(least, slidegate.MaxQuota)
-	a := Advice{Quota: least, Least: least, Serves: isPossible, Uncertainty: c.Others.Uncertainty(aim.Share), Days: c.Days(aim.Share)}
+	a := Advice{Quota: least, Least: least, Serves: isPossible, Uncertainty: c.Others.Uncertainty(aim.Share), Days: c.Days}
 	if aim.Catch && c.Hunted.Clients > 0 {
 		a.Most = c.Hunted.peaks[0] - 1
 		switch {

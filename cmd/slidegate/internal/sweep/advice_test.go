@@ -9,7 +9,7 @@ import (
 
 // crowd returns the curve of clients with these peaks, of whom the first few are hunted.
 func crowd(quotas []int64, hunted int, peaks ...int64) Curve {
-	p := New([]int64{60_000}, quotas, false, func(key uint32) bool { return int(key) < hunted })
+	p := New([]int64{60_000}, quotas, false, 0, func(key uint32) bool { return int(key) < hunted })
 	for key, peak := range peaks {
 		for range peak {
 			p.Add(uint32(key), 0, 1)
@@ -20,7 +20,7 @@ func crowd(quotas []int64, hunted int, peaks ...int64) Curve {
 
 // colossal is the curve of one client that asks for more than any quota has.
 func colossal() Curve {
-	p := New([]int64{60_000}, []int64{1}, false, nobody)
+	p := New([]int64{60_000}, []int64{1}, false, 0, nobody)
 	for range 20 {
 		p.Add(0, 0, beyond)
 	}

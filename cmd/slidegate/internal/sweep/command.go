@@ -212,7 +212,7 @@ func (r *run) do(ctx context.Context) error {
 	if err := source.NothingRead(l, tl); err != nil {
 		return err
 	}
-	p := New(r.windows, r.quotas, r.counter, func(key uint32) bool { return r.hunted[tl.Subjects.Name(key)] })
+	p := New(r.windows, r.quotas, r.counter, r.aim.Share, func(key uint32) bool { return r.hunted[tl.Subjects.Name(key)] })
 	var first, last int64
 	err = source.Each(ctx, r.stderr, "sweeping", tl, func(e *timeline.Event) error {
 		if e.Op == accesslog.Reset {

@@ -11,7 +11,7 @@ type Curve struct {
 	Quotas []int64 // ascending
 	Others Group   // all clients but the hunted
 	Hunted Group
-	days   []dayPeaks // of the others
+	Days   []Day // what each day of the log would have needed for its clients that are not hunted
 }
 
 // A Group is some clients, and what became of them over one window.
@@ -21,11 +21,6 @@ type Group struct {
 	peaks             []int64 // of clients, ascending
 }
 
-type dayPeaks struct {
-	number int64   // days since the epoch
-	peaks  []int64 // of the clients that came, ascending
-}
-
 // Curves ends the pass and returns what came of it, by window.
 func (p *Pass) Curves() []Curve {
 	p.endDay()
@@ -33,13 +28,8 @@ func (p *Pass) Curves() []Curve {
 	curves := make([]Curve, len(p.windows))
 	for w, length := range p.windows {
 		curves[w] = Curve{
-			Window: length, Quotas: p.quotas,
+			Window: length, Quotas: p.quotas, Days: p.days[w],
 			Others: p.group(w, false, p.requests-p.hunt, p.tallies[w].others), Hunted: p.group(w, true, p.hunt, p.tallies[w].hunted),
-		}
-		for _, d := range p.days {
-			if peaks := slices.Sorted(slices.Values(d.peaks[w])); len(peaks) > 0 {
-				curves[w].days = append(curves[w].days, dayPeaks{d.number, peaks})
-			}
 		}
 	}
 	return curves
@@ -151,13 +141,4 @@ func binomial(n, k int, share float64) float64 {
 type Day struct {
 	Number int64 // days since the Unix epoch
 	Quota  int64
-}
-
-// Days returns what each day of the log would have needed to refuse at most a share of its clients that are not hunted.
-func (c *Curve) Days(share float64) []Day {
-	days := make([]Day, len(c.days))
-	for i, d := range c.days {
-		days[i] = Day{d.number, leastQuota(d.peaks, share)}
-	}
-	return days
 }

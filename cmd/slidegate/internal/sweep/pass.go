@@ -23,6 +23,7 @@ type Pass struct {
 	windows []int64 // milliseconds
 	quotas  []int64 // ascending
 	counter bool
+	share   float64 // of a day's clients, for which the quota of the day is
 
 	clients  []client
 	tallies  []tally // by window
@@ -31,7 +32,7 @@ type Pass struct {
 	hunt     int64 // of these, of the hunted
 	day      int64 // of the last event, in days since the epoch
 	began    bool
-	days     []day
+	days     [][]Day  // by window
 	today    []uint32 // clients that came today
 	tidyAt   int64    // requests
 }
@@ -61,16 +62,13 @@ type split struct {
 // A tally is how many requests the quotas refused over one window, by quota: of the hunted, and of all others.
 type tally struct{ others, hunted []int64 }
 
-// A day is the part of a log between two midnights in UTC.
-type day struct {
-	number int64
-	peaks  [][]int64 // by window, of the clients that came and are not hunted
-}
-
 // New returns a pass over windows in milliseconds and at most [MaxQuotas] ascending quotas, of exact logs or of counters. The
-// clients of whom hunted says so, asked at their first request, are those to catch, and are told apart from the others.
-func New(windows, quotas []int64, counter bool, hunted func(key uint32) bool) *Pass {
-	p := &Pass{windows: windows, quotas: quotas, counter: counter, hunted: hunted, tallies: make([]tally, len(windows)), tidyAt: tidyEvery}
+// clients of whom hunted says so, asked at their first request, are those to catch, and are told apart from the others. Of each day it keeps the quota that would have refused at most a share of that day's clients, 0 to 1.
+func New(windows, quotas []int64, counter bool, share float64, hunted func(key uint32) bool) *Pass {
+	p := &Pass{
+		windows: windows, quotas: quotas, counter: counter, share: share, hunted: hunted,
+		tallies: make([]tally, len(windows)), days: make([][]Day, len(windows)), tidyAt: tidyEvery,
+	}
 	for i := range p.tallies {
 		p.tallies[i] = tally{make([]int64, len(quotas)), make([]int64, len(quotas))}
 	}
@@ -145,18 +143,21 @@ func (p *Pass) endDay() {
 	if len(p.today) == 0 {
 		return
 	}
-	d := day{number: p.day, peaks: make([][]int64, len(p.windows))}
+	peaks := make([]int64, 0, len(p.today))
 	for w := range p.windows {
+		peaks = peaks[:0]
 		for _, key := range p.today {
 			c := &p.clients[key]
 			if !c.isHunted {
-				d.peaks[w] = append(d.peaks[w], c.of[w].today)
+				peaks = append(peaks, c.of[w].today)
 			}
 			c.of[w].today = 0
 		}
+		if slices.Sort(peaks); len(peaks) > 0 {
+			p.days[w] = append(p.days[w], Day{p.day, leastQuota(peaks, p.share)})
+		}
 	}
 	p.today = p.today[:0]
-	p.days = append(p.days, d)
 }
 
 // tidyEvery is how many requests pass at least before what has left its window is let go of, for clients that do not come back.

@@ -87,7 +87,7 @@ func TestOnePassIsManyReplays(t *testing.T) {
 	for _, algorithm := range []slidegate.Algorithm{slidegate.SlidingLog, slidegate.SlidingCounter} {
 		for seed := range uint64(6) {
 			all := traffic(rand.New(rand.NewPCG(seed, 7)), 3000)
-			p := New(windows, quotas, algorithm == slidegate.SlidingCounter, func(key uint32) bool { return key%3 == 1 })
+			p := New(windows, quotas, algorithm == slidegate.SlidingCounter, 0, func(key uint32) bool { return key%3 == 1 })
 			p.tidyAt = 500
 			for _, a := range all {
 				p.tell(a)
@@ -119,7 +119,7 @@ func TestOnePassIsManyReplays(t *testing.T) {
 // TestIdleClientsHoldNothing: what has left its window is let go of, also of clients that do not come back.
 func TestIdleClientsHoldNothing(t *testing.T) {
 	for _, counter := range []bool{false, true} {
-		p := New([]int64{1000}, []int64{1, 10}, counter, nobody)
+		p := New([]int64{1000}, []int64{1, 10}, counter, 0, nobody)
 		for key := range uint32(1000) {
 			for range 5 {
 				p.Add(key, int64(key), 1)
@@ -138,7 +138,7 @@ func TestIdleClientsHoldNothing(t *testing.T) {
 
 // TestPercentilesAndQuotas, of clients whose peaks are 1 to 1000.
 func TestPercentilesAndQuotas(t *testing.T) {
-	p := New([]int64{60_000}, []int64{1000}, false, nobody)
+	p := New([]int64{60_000}, []int64{1000}, false, 0, nobody)
 	for key := range uint32(1000) {
 		p.Add(key, 0, int64(key)+1)
 	}
@@ -165,13 +165,13 @@ func TestPercentilesAndQuotas(t *testing.T) {
 
 // TestDaysAreToldApart, at midnight in UTC, also before 1970.
 func TestDaysAreToldApart(t *testing.T) {
-	p := New([]int64{1000}, []int64{10}, false, nobody)
+	p := New([]int64{1000}, []int64{10}, false, 0, nobody)
 	for _, at := range []int64{-1, 0, msPerDay - 1, msPerDay, 3 * msPerDay} {
 		for range at%3 + 2 {
 			p.Add(1, at, 1)
 		}
 	}
-	days := p.Curves()[0].Days(0)
+	days := p.Curves()[0].Days
 	var numbers []int64
 	for _, d := range days {
 		numbers = append(numbers, d.Number)
@@ -187,7 +187,7 @@ func BenchmarkAdd(b *testing.B) {
 		quotas[i] = int64(1+i) * int64(1+i)
 	}
 	all := traffic(rand.New(rand.NewPCG(1, 2)), 1<<16)
-	p := New(windows, quotas, false, nobody)
+	p := New(windows, quotas, false, 0, nobody)
 	i, base := 0, int64(0)
 	for b.Loop() {
 		if i == len(all) {
