@@ -5,10 +5,10 @@ LISTEN = 127.0.0.1:8080
 FUZZTIME = 10s
 BENCH =
 
-.PHONY: help run build test lint bench fuzz cover clean
+.PHONY: help run build test lint bench targets fuzz cover clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' Makefile
 
 run: build ## start a limiter on http://127.0.0.1:8080 (LISTEN=... for another address)
 	@exec bin/slidegate serve --listen $(LISTEN) --limit burst=20/1s --limit sustained=100/1m
@@ -28,6 +28,10 @@ lint: ## gofmt, vet, staticcheck, tidy modules, and the rules for tests
 bench: ## measure beside other limiters (BENCH="-only hot1" for a part, BENCH=-list for their names)
 	@scripts/need go
 	go run ./test/bench/compare $(BENCH)
+
+targets: ## a line for each target of speed and memory: ok, MISSED, or FORBIDDEN by what a floor measures; under ten minutes
+	@scripts/need go redis-server
+	go run ./test/bench/compare -verdicts -enforce -rounds 2 $(BENCH)
 
 fuzz: ## fuzz every fuzz target for FUZZTIME (10s)
 	@scripts/need go

@@ -8,10 +8,12 @@
 //	go run ./compare -only hot1    a part of it; -list names the parts
 //	go run ./compare -only redis   what is kept in Redis
 //	go run ./compare -only doors   what the command answers over a socket
+//	go run ./compare -verdicts     what has a target, a line each: ok, MISSED or FORBIDDEN
 //
 // A ratio is the median of the ratios round by round, so that what slows the machine for a while
 // slows both sides of it. Where a machine is never quiet, the ratio of the least times says more: it
-// is printed beside. All of it takes about a quarter of an hour.
+// is printed beside. What one caller does in this process is measured in CPU time, which other programs on the machine change
+// little. All of it takes about a quarter of an hour.
 //
 // What a limiter answers besides its verdict (remaining units, the time of the reset) is read in every
 // decision where it comes with the call, since that is what a caller pays for. Rivals stand as their

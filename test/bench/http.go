@@ -49,15 +49,21 @@ const (
 // the decision are one allocation. What it misses is not to be had in the same run.
 const HTTPFloor = "floor-context"
 
-// FloorOf returns the name of the floor under a contender of a part, empty if there is none.
-func FloorOf(part, contender string) string {
-	if (part == "http-allowed" || part == "http-crowd") && (contender == LogDraft8 || contender == CounterDraft8) {
-		return HTTPFloor
+// A Floor is who does only what nobody can leave out. The zero value is none.
+type Floor struct {
+	Name string
+	Does string // who it is, in words
+}
+
+// FloorOf returns the floor under a contender of a part.
+func FloorOf(part, contender string) Floor {
+	switch {
+	case (part == "http-allowed" || part == "http-crowd") && (contender == LogDraft8 || contender == CounterDraft8):
+		return Floor{HTTPFloor, "a middleware that limits nobody, and only puts a decision in the context and sets two fields,"}
+	case part == "doors-rls" && contender == RLSDoor:
+		return Floor{BareGRPC, "a server of gRPC that knows its answer"}
 	}
-	if part == "doors-rls" && contender == RLSDoor {
-		return BareGRPC
-	}
-	return ""
+	return Floor{}
 }
 
 // Middlewares returns the rivals, a floor, and ours.

@@ -118,7 +118,7 @@ func (r *Redis) bill() bill {
 	cpu, stats := r.info("cpu"), r.info("stats")
 	return bill{
 		server:  seconds(cpu["used_cpu_user"]) + seconds(cpu["used_cpu_sys"]),
-		client:  processor(),
+		client:  Processor(),
 		bytes:   whole(stats["total_net_input_bytes"]) + whole(stats["total_net_output_bytes"]),
 		scripts: scripts,
 	}
@@ -130,8 +130,8 @@ func seconds(text string) time.Duration {
 
 func whole(text string) int64 { return must(strconv.ParseInt(text, 10, 64)) }
 
-// processor returns the CPU time that this process has used.
-func processor() time.Duration {
+// Processor returns the CPU time that this process has used.
+func Processor() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 		panic(err)

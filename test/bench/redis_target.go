@@ -73,3 +73,12 @@ func LoadTargets() (all []LoadTarget) {
 	}
 	return all
 }
+
+// FloorOfLoad returns the floor under a target of a load: what sends its scripts as the contender does.
+func FloorOfLoad(t *LoadTarget) Floor {
+	const does = "a script that only reads the clock, reads the key and writes it"
+	if t.Folds {
+		return Floor{FloorName, does + ", for all that wait,"}
+	}
+	return Floor{FloorAloneName, does}
+}

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 )
 
 var (
@@ -17,6 +18,11 @@ var (
 	pick    = flag.String("contenders", "", "run only the contenders whose name contains one of these, comma-separated, and what they are compared with")
 	list    = flag.Bool("list", false, "list the parts and leave")
 	enforce = flag.Bool("enforce", false, "exit with 1 if a target is missed")
+
+	verdicts = flag.Bool("verdicts", false, "measure only what has a target, and print a line for each: ok, MISSED or FORBIDDEN, what was measured, and the target")
+	patience = flag.Duration("patience", 6*time.Minute, "how long after the start a part that missed a target may begin once more, with -verdicts")
+
+	begun = time.Now()
 )
 
 func main() {
@@ -34,14 +40,19 @@ func main() {
 		os.Exit(2)
 	}
 	fmt.Printf("%s, %s/%s, GOMAXPROCS %d, %d rounds\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0), *rounds)
-	missed := 0
+	count, missed := 0, 0
 	for _, p := range chosen {
-		if p.needsRedis() && !hasServer() {
+		if *verdicts && !slices.ContainsFunc(p.rows, func(r row) bool { return p.isBound(r.name) }) || p.needsRedis() && !hasServer() {
 			continue
 		}
-		missed += p.perform()
+		for _, o := range p.perform() {
+			count++
+			if o.isMissed() {
+				missed++
+			}
+		}
 	}
-	fmt.Printf("\n%d targets missed\n", missed)
+	fmt.Printf("\n%d of %d targets missed\n", missed, count)
 	if *enforce && missed > 0 {
 		end(1)
 	}

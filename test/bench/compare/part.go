@@ -19,7 +19,10 @@ type part struct {
 	unit        string
 	rounds      int // in times those asked for; 0 for a count, of which one round tells
 	rows        []row
-	load        *bench.Load // of which the rows have many figures; nil for the others
+	times       map[string][]float64 // by the names of rows
+
+	load  *bench.Load // of which the rows have many figures; nil for the others
+	paces map[string][]bench.Pace
 }
 
 // A row is one contender.
@@ -115,13 +118,13 @@ func sliding(a slidegate.Algorithm, n int64) func() (float64, error) {
 		l := bench.Steady(a, n, time.Minute, key)
 		defer l.Close()
 		runtime.GC()
-		allowed, start := 0, time.Now()
+		allowed, start := 0, bench.Processor()
 		for range calls {
 			if v, _ := l.Take(key); v == bench.Allowed {
 				allowed++
 			}
 		}
-		took := time.Since(start)
+		took := bench.Processor() - start
 		if allowed < calls/4 || allowed > calls*3/4 {
 			return 0, fmt.Errorf("at a quota of %d %d of %d were allowed: the window does not slide", n, allowed, calls)
 		}
@@ -170,16 +173,16 @@ func requests(c bench.Crowd) part {
 			s, bare := c.Serve(&m), bench.NewServer(bench.Bare, c.Clients)
 			defer s.Stop()
 			runtime.GC()
-			start := time.Now()
+			start := bench.Processor()
 			status := s.Ask(calls)
-			took := time.Since(start)
+			took := bench.Processor() - start
 			if refused := status == 429; refused != c.Denied {
 				return 0, fmt.Errorf("%s: the last status is %d", m.Name, status)
 			}
 			if !c.Denied {
-				start = time.Now()
+				start = bench.Processor()
 				bare.Ask(calls)
-				took -= time.Since(start)
+				took -= bench.Processor() - start
 			}
 			return float64(took) / calls, nil
 		}})
@@ -227,83 +230,145 @@ func allocations() part {
 	return p
 }
 
-// perform measures a part, prints its table and returns the number of targets that were missed.
-func (p *part) perform() int {
-	if p.load != nil {
-		return p.bear()
+// perform measures a part and prints it. Where only verdicts are wanted, a part that misses a target is measured once more, for
+// twice as long, and all of its rounds count.
+func (p *part) perform() (outcomes []outcome) {
+	p.choose()
+	p.measure(*rounds)
+	outcomes = p.outcomes()
+	if *verdicts && slices.ContainsFunc(outcomes, func(o outcome) bool { return o.isMissed() }) && time.Since(begun) < *patience {
+		p.measure(2 * *rounds)
+		outcomes = p.outcomes()
 	}
-	return p.report(p.run())
+	p.report(outcomes)
+	return outcomes
 }
 
-// run measures the rows in turn, round by round.
-func (p *part) run() map[string][]float64 {
-	n := max(1, *rounds*p.rounds)
-	p.rows = slices.DeleteFunc(p.rows, func(r row) bool { return !p.wanted(r) })
-	times := map[string][]float64{}
-	for round := range n {
-		for i := range p.rows {
-			r := p.rows[(i+round)%len(p.rows)] // nobody always comes first, or after the same one
-			t, err := r.measure()
-			if err != nil {
-				note("compare: %v", err)
-				end(1)
-			}
-			times[r.name] = append(times[r.name], t)
-		}
-	}
-	if rivals := p.rivals(times); len(rivals) > 0 {
-		times[best] = slices.MinFunc(rivals, func(a, b []float64) int {
-			if median(a) < median(b) {
-				return -1
-			}
-			return 1
-		})
-	}
-	return times
+// choose drops the rows that nobody asked for.
+func (p *part) choose() {
+	p.rows = slices.DeleteFunc(p.rows, func(r row) bool {
+		return !p.wanted(r) || *verdicts && !p.isBound(r.name) && !p.isMeasure(r)
+	})
 }
 
 // wanted tells whether a row was asked for or is what others are compared with.
-func (p *part) wanted(r row) bool {
-	return matches(*pick, r.name, strings.Contains) || r.against == best ||
-		slices.ContainsFunc(p.rows, func(o row) bool { return o.against == r.name })
+func (p *part) wanted(r row) bool { return matches(*pick, r.name, strings.Contains) || p.isMeasure(r) }
+
+// isMeasure tells a row that others are held against: by name, as one of the rivals, or as the floor.
+func (p *part) isMeasure(r row) bool {
+	return r.against == best && !bench.IsOurs(r.name) ||
+		slices.ContainsFunc(p.rows, func(o row) bool { return o.against == r.name || bench.FloorOf(p.name, o.name).Name == r.name })
 }
 
-func (p *part) rivals(times map[string][]float64) (rivals [][]float64) {
-	for _, m := range bench.Middlewares() {
-		if t := times[m.Name]; t != nil && m.IsRival() && len(p.rows) > 0 && p.rows[0].against == best {
-			rivals = append(rivals, t)
+// isBound tells a contender that has a target.
+func (p *part) isBound(contender string) bool {
+	if p.load != nil {
+		return slices.ContainsFunc(bench.LoadTargets(), func(t bench.LoadTarget) bool { return t.Part == p.name && t.Contender == contender })
+	}
+	_, ok := bench.Most(p.name, contender)
+	return ok
+}
+
+// measure runs so many rounds more, of all rows in turn.
+func (p *part) measure(rounds int) {
+	for round := range max(1, rounds*p.rounds) {
+		for i := range p.rows {
+			r := p.rows[(i+round)%len(p.rows)] // nobody always comes first, or after the same one
+			if err := p.once(r); err != nil {
+				note("compare: %v", err)
+				end(1)
+			}
 		}
 	}
-	return rivals
 }
 
-// report prints the table of a part and returns the number of targets that were missed.
-func (p *part) report(times map[string][]float64) (missed int) {
-	fmt.Printf("\n**%s**: %s\n\n| | median %s | least | ratio | of least | target | |\n|---|--:|--:|--:|--:|--:|---|\n", p.name, p.about, p.unit)
-	for _, r := range p.rows {
-		t := times[r.name]
-		value, ratio, ofLeast := median(t), "–", "–"
-		if r.against != "" {
-			value = medianRatio(t, times[r.against])
-			ratio = fmt.Sprintf("%.2f", value)
-			ofLeast = fmt.Sprintf("%.2f", slices.Min(t)/slices.Min(times[r.against]))
+// once measures a row.
+func (p *part) once(r row) error {
+	if p.load != nil {
+		return p.bear(r.name)
+	}
+	t, err := r.measure()
+	if p.times == nil {
+		p.times = map[string][]float64{}
+	}
+	p.times[r.name] = append(p.times[r.name], t)
+	return err
+}
+
+// base returns the times that those of a row are held against, nil for a count.
+func (p *part) base(r *row) []float64 {
+	if r.against != best {
+		return p.times[r.against]
+	}
+	var fastest []float64
+	for _, o := range p.rows {
+		if t := p.times[o.name]; isRivalOverHTTP(o.name) && (fastest == nil || median(t) < median(fastest)) {
+			fastest = t
 		}
-		target, met := "–", ""
-		if most, ok := bench.Most(p.name, r.name); ok {
-			target, met = fmt.Sprintf("%.4g", most), "met"
-			floor := times[bench.FloorOf(p.name, r.name)]
-			switch {
-			case value <= most:
-			case floor != nil && medianRatio(floor, times[r.against]) > most:
-				met = fmt.Sprintf("forbidden: the floor has %.3g", medianRatio(floor, times[r.against]))
-			default:
-				met = "**missed**"
-				missed++
-			}
+	}
+	return fastest
+}
+
+func isRivalOverHTTP(name string) bool {
+	return slices.ContainsFunc(bench.Middlewares(), func(m bench.Middleware) bool { return m.Name == name && m.IsRival() })
+}
+
+// value is what a target of a row is about.
+func (p *part) value(r *row) float64 {
+	if base := p.base(r); base != nil {
+		return medianRatio(p.times[r.name], base)
+	}
+	return median(p.times[r.name])
+}
+
+// outcomes tells what became of the targets of a part.
+func (p *part) outcomes() (all []outcome) {
+	if p.load != nil {
+		return p.outcomesOfLoad()
+	}
+	for i := range p.rows {
+		r := &p.rows[i]
+		most, ok := bench.Most(p.name, r.name)
+		if !ok {
+			continue
+		}
+		o := outcome{part: p.name, contender: r.name, value: p.value(r), bound: most}
+		if floor := bench.FloorOf(p.name, r.name); p.times[floor.Name] != nil {
+			o.floor, o.floorIs = medianRatio(p.times[floor.Name], p.base(r)), floor.Does
+		}
+		all = append(all, o)
+	}
+	return all
+}
+
+// report prints the table of a part, or its verdicts alone.
+func (p *part) report(outcomes []outcome) {
+	switch {
+	case *verdicts:
+		for i := range outcomes {
+			fmt.Println(outcomes[i].line())
+		}
+	case p.load != nil:
+		p.figures()
+		p.targets(outcomes)
+	default:
+		p.table(outcomes)
+	}
+}
+
+func (p *part) table(outcomes []outcome) {
+	fmt.Printf("\n**%s**: %s\n\n| | median %s | least | ratio | of least | target | |\n|---|--:|--:|--:|--:|--:|---|\n", p.name, p.about, p.unit)
+	for i := range p.rows {
+		r, ratio, ofLeast, target, met := &p.rows[i], "–", "–", "–", ""
+		t := p.times[r.name]
+		if base := p.base(r); base != nil {
+			ratio, ofLeast = fmt.Sprintf("%.2f", p.value(r)), fmt.Sprintf("%.2f", slices.Min(t)/slices.Min(base))
+		}
+		if at := slices.IndexFunc(outcomes, func(o outcome) bool { return o.contender == r.name }); at >= 0 {
+			target, met = fmt.Sprintf("%.4g", outcomes[at].bound), outcomes[at].cell()
 		}
 		fmt.Printf("| %s | %.3g | %.3g | %s | %s | %s | %s |\n", r.name, median(t), slices.Min(t), ratio, ofLeast, target, met)
 	}
-	return missed
 }
 
 func median(xs []float64) float64 {

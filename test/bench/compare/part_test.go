@@ -43,3 +43,42 @@ func TestMedianRatioCancelsWhatSlowsARound(t *testing.T) {
 		t.Errorf("got %v, want 2.5", got)
 	}
 }
+
+func TestAVerdictIsALine(t *testing.T) {
+	for _, test := range []struct {
+		o    outcome
+		want string
+	}{
+		{outcome{part: "hot1", contender: "a", value: 0.9, bound: 1}, "ok hot1/a: 0.9 (≤ 1)"},
+		{outcome{part: "hot1", contender: "a", value: 1, bound: 1}, "ok hot1/a: 1 (≤ 1)"},
+		{outcome{part: "hot1", contender: "a", value: 1.1, bound: 1}, "MISSED hot1/a: 1.1 (≤ 1)"},
+		{outcome{part: "hot1", contender: "a", value: 1.1, bound: 1, floor: 0.9, floorIs: "nothing"}, "MISSED hot1/a: 1.1 (≤ 1)"},
+		{outcome{part: "hot1", contender: "a", value: 1.1, bound: 1, floor: 1.05, floorIs: "nothing"}, "FORBIDDEN hot1/a: 1.1 (≤ 1) nothing has 1.05"},
+		{outcome{part: "redis-1", contender: "a", figure: "1,000/s", value: 2, bound: 1.7, more: true}, "ok redis-1/a 1,000/s: 2 (≥ 1.7)"},
+		{outcome{part: "redis-1", contender: "a", value: 1, bound: 1.7, more: true, floor: 1.8, floorIs: "nothing"}, "MISSED redis-1/a: 1 (≥ 1.7)"},
+		{outcome{part: "redis-1", contender: "a", value: 1, bound: 1.7, more: true, floor: 1.5, floorIs: "nothing"}, "FORBIDDEN redis-1/a: 1 (≥ 1.7) nothing has 1.5"},
+	} {
+		if got := test.o.line(); got != test.want {
+			t.Errorf("got %q, want %q", got, test.want)
+		}
+	}
+}
+
+// TestWhatHasATargetIsChosen, and what it is held against, and its floor.
+func TestWhatHasATargetIsChosen(t *testing.T) {
+	*verdicts = true
+	defer func() { *verdicts = false }()
+	for _, p := range parts() {
+		before := slices.Clone(p.rows)
+		p.choose()
+		for _, r := range before {
+			chosen := slices.ContainsFunc(p.rows, func(o row) bool { return o.name == r.name })
+			if _, bound := bench.Most(p.name, r.name); (bound || r.name == bench.HTTPFloor && p.name == "http-allowed") && !chosen {
+				t.Errorf("part %q: %q is not measured", p.name, r.name)
+			}
+			if p.name == "hot1" && r.name == "ulule" && chosen {
+				t.Errorf("part %q: %q is measured for nothing", p.name, r.name)
+			}
+		}
+	}
+}

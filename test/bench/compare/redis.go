@@ -158,41 +158,34 @@ func memory() []part {
 	return []part{now, most}
 }
 
-// bear measures the rows of a load in turn, round by round, and reports.
-func (p *part) bear() (missed int) {
-	chosen := slices.DeleteFunc(contenders(), func(c bench.Contender) bool {
-		return bench.IsOurs(c.Name) && !matches(*pick, c.Name, strings.Contains)
-	})
-	paces := map[string][]bench.Pace{}
-	for round := range *rounds * p.rounds {
-		for i := range chosen {
-			c := chosen[(i+round)%len(chosen)]
-			pace, err := p.load.Run(redis(), c)
-			if err != nil {
-				note("compare: %v", err)
-				end(1)
-			}
-			if failed := pace.Count[bench.Failed]; failed > 0 {
-				note("%s, %s: %.2f %% of the decisions were errors", p.name, c.Name, 100*float64(failed)/float64(pace.Decisions))
-			}
-			paces[c.Name] = append(paces[c.Name], pace)
-		}
+// bear measures a contender under the load of a part.
+func (p *part) bear(name string) error {
+	all := contenders()
+	pace, err := p.load.Run(redis(), all[slices.IndexFunc(all, func(c bench.Contender) bool { return c.Name == name })])
+	if err != nil {
+		return err
 	}
-	p.figures(chosen, paces)
-	return p.targets(paces)
+	if failed := pace.Count[bench.Failed]; failed > 0 {
+		note("%s, %s: %.2f %% of the decisions were errors", p.name, name, 100*float64(failed)/float64(pace.Decisions))
+	}
+	if p.paces == nil {
+		p.paces = map[string][]bench.Pace{}
+	}
+	p.paces[name] = append(p.paces[name], pace)
+	return nil
 }
 
 // figures prints the medians of everything.
-func (p *part) figures(chosen []bench.Contender, paces map[string][]bench.Pace) {
+func (p *part) figures() {
 	fmt.Printf("\n**%s**: %s; CPU, scripts and bytes of a decision\n\n|", p.name, p.about)
 	for _, f := range bench.Figures() {
 		fmt.Printf(" | %s", f.Name)
 	}
 	fmt.Printf(" |\n|---%s|\n", strings.Repeat("|--:", len(bench.Figures())))
-	for _, c := range chosen {
-		fmt.Printf("| %s", c.Name)
+	for _, r := range p.rows {
+		fmt.Printf("| %s", r.name)
 		for _, f := range bench.Figures() {
-			fmt.Printf(" | %.3g", median(figure(f, paces[c.Name])))
+			fmt.Printf(" | %.3g", median(figure(f, p.paces[r.name])))
 		}
 		fmt.Println(" |")
 	}
@@ -206,48 +199,36 @@ func figure(f *bench.Figure, paces []bench.Pace) []float64 {
 	return xs
 }
 
-// targets prints how ours compare with the best rival at each figure, and returns the number of targets missed.
-func (p *part) targets(paces map[string][]bench.Pace) (missed int) {
-	fmt.Printf("\n| | | best rival | ratio | of best rounds | target | |\n|---|---|---|--:|--:|--:|---|\n")
+// outcomesOfLoad holds ours against the best rival at each figure.
+func (p *part) outcomesOfLoad() (all []outcome) {
 	for _, t := range bench.LoadTargets() {
-		if t.Part != p.name || paces[t.Contender] == nil {
+		if t.Part != p.name || p.paces[t.Contender] == nil {
 			continue
 		}
-		xs := figure(t.Figure, paces[t.Contender])
-		value, ofBest, rival := median(xs), "–", "–"
+		xs := figure(t.Figure, p.paces[t.Contender])
+		o := outcome{part: p.name, contender: t.Contender, figure: t.Figure.Name, value: median(xs), bound: t.Bound, more: t.Figure.More}
 		if !t.Plain {
-			rival = bestAt(t.Figure, paces)
-			base := figure(t.Figure, paces[rival])
-			value, ofBest = medianRatio(xs, base), fmt.Sprintf("%.2f", top(t.Figure, xs)/top(t.Figure, base))
+			o.rival = bestAt(t.Figure, p.paces)
+			base := figure(t.Figure, p.paces[o.rival])
+			o.value, o.ofBest = medianRatio(xs, base), top(t.Figure, xs)/top(t.Figure, base)
+			floor := bench.FloorOfLoad(&t)
+			o.floor, o.floorIs = medianRatio(figure(t.Figure, p.paces[floor.Name]), base), floor.Does
 		}
-		verdict := "met"
-		switch floor, ok := p.floor(t, paces, rival); {
-		case t.Met(value):
-		case ok && !t.Met(floor):
-			verdict = fmt.Sprintf("forbidden: the floor has %.3g", floor)
-		default:
-			verdict = "**missed**"
-			missed++
-		}
-		sign := "≤"
-		if t.Figure.More {
-			sign = "≥"
-		}
-		fmt.Printf("| %s | %s | %s | %.4g | %s | %s %.4g | %s |\n", t.Contender, t.Figure.Name, rival, value, ofBest, sign, t.Bound, verdict)
+		all = append(all, o)
 	}
-	return missed
+	return all
 }
 
-// floor returns what a script that decides nothing reaches of a target, sent as those are that have to reach it.
-func (p *part) floor(t bench.LoadTarget, paces map[string][]bench.Pace, rival string) (ratio float64, ok bool) {
-	if t.Plain {
-		return 0, false
+// targets prints how ours compare with the best rival at each figure.
+func (p *part) targets(outcomes []outcome) {
+	fmt.Printf("\n| | | best rival | ratio | of best rounds | target | |\n|---|---|---|--:|--:|--:|---|\n")
+	for i := range outcomes {
+		o, rival, ofBest := &outcomes[i], "–", "–"
+		if o.rival != "" {
+			rival, ofBest = o.rival, fmt.Sprintf("%.2f", o.ofBest)
+		}
+		fmt.Printf("| %s | %s | %s | %.4g | %s | %s %.4g | %s |\n", o.contender, o.figure, rival, o.value, ofBest, o.sign(), o.bound, o.cell())
 	}
-	name := bench.FloorAloneName
-	if t.Folds {
-		name = bench.FloorName
-	}
-	return medianRatio(figure(t.Figure, paces[name]), figure(t.Figure, paces[rival])), true
 }
 
 // top is the best of some values.
