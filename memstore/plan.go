@@ -30,6 +30,16 @@ func (sh *shard) state(i int, l *limit) *state {
 	return nil
 }
 
+// lookup is state of a key, in one step for the usual case: a key with one limit, in the slot where its probe begins.
+func (sh *shard) lookup(p print, l *limit) *state {
+	if n := len(sh.slots); n > 0 {
+		if s := &sh.slots[home(p, n)]; s.low == p.low && s.high == p.high && s.tag() == l.tag {
+			return &s.state
+		}
+	}
+	return sh.state(sh.find(p), l)
+}
+
 func (sh *shard) chainedNode(i int, l *limit) *node {
 	for n := sh.first(i); n != nil; n = sh.next(n) {
 		if n.limit == l.id {
@@ -111,9 +121,16 @@ func (p *plan) Allow(_ context.Context, key string, cost int64) (bool, error) {
 	sh := s.shard(pr)
 	if len(p.limits) == 1 {
 		sh.mu.Lock()
-		if st := sh.state(sh.find(pr), l); st != nil {
+		if st := sh.lookup(pr, l); st != nil {
 			now := s.now()
-			allowed, done := sh.allow(st, l, now, cost)
+			var allowed, done bool
+			switch {
+			case cost < 1: // admit knows what that is
+			case l.counter:
+				allowed, done = st.allowCounter(l, now, cost)
+			default:
+				allowed, done = sh.allowLog(st, l, now, cost)
+			}
 			if !done {
 				_, allowed = sh.admit(st, l, now, cost)
 			}
@@ -138,26 +155,14 @@ func (sh *shard) admit(st *state, l *limit, now, cost int64) (r slidegate.Readin
 	return r, room
 }
 
-// allow is quick for the verdict alone.
-func (sh *shard) allow(st *state, l *limit, now, cost int64) (allowed, done bool) {
+// allowLog is quick for the verdict alone, of a log.
+func (sh *shard) allowLog(st *state, l *limit, now, cost int64) (allowed, done bool) {
 	word := st.word
-	if cost < 1 {
-		return false, false
+	if word&spilled == 0 {
+		_, allowed, done = quickOne(st, l, now, cost)
+		return allowed, done
 	}
-	if l.counter {
-		if word&spilled != 0 || now >= st.at()+l.span {
-			return false, false
-		}
-		switch used := int64(word&countMask) + cost; {
-		case used > l.quota:
-			return false, true
-		case used+int64(word>>counted) > l.quota, used > countMask:
-			return false, false
-		}
-		st.word = word + uint64(cost)
-		return true, true
-	}
-	if word&(spilled|fewBit) != spilled {
+	if word&fewBit != 0 {
 		return false, false
 	}
 	log := sh.rings.at(word)
@@ -171,6 +176,22 @@ func (sh *shard) allow(st *state, l *limit, now, cost int64) (allowed, done bool
 		return false, false
 	}
 	log.add(cost, st.at())
+	return true, true
+}
+
+// allowCounter is quick for the verdict alone, of a counter.
+func (st *state) allowCounter(l *limit, now, cost int64) (allowed, done bool) {
+	if st.word&spilled != 0 || now >= st.at()+l.span {
+		return false, false
+	}
+	used := int64(st.word&countMask) + cost
+	if used > l.quota {
+		return false, true
+	}
+	if used+int64(st.word>>counted) > l.quota || used > countMask {
+		return false, false // it takes weighing, or a pair
+	}
+	st.word += uint64(cost)
 	return true, true
 }
 
@@ -200,7 +221,7 @@ func (sh *shard) quick(st *state, l *limit, now, cost int64) (r slidegate.Readin
 
 func (sh *shard) quickLog(st *state, l *limit, now, cost int64) (r slidegate.Reading, room, done bool) {
 	if st.word&spilled == 0 {
-		return r, false, false
+		return quickOne(st, l, now, cost)
 	}
 	if st.word&fewBit != 0 {
 		return sh.quickFew(st, l, now, cost)
@@ -218,6 +239,24 @@ func (sh *shard) quickLog(st *state, l *limit, now, cost int64) (r slidegate.Rea
 		return r, false, false
 	}
 	log.add(cost, st.at())
+	r.Units += cost
+	return r, true, true
+}
+
+// quickOne is quickLog for a log of one entry.
+func quickOne(st *state, l *limit, now, cost int64) (r slidegate.Reading, room, done bool) {
+	if !window.Counts(st.at(), now, l.span) {
+		return r, false, false
+	}
+	r = slidegate.Reading{At: st.at(), Units: int64(st.word)}
+	switch {
+	case r.Units+cost > l.quota:
+		r.Back = r.At
+		return r, false, true
+	case r.At < now || l.resolution > 1:
+		return r, false, false
+	}
+	st.word += uint64(cost)
 	r.Units += cost
 	return r, true, true
 }
@@ -248,7 +287,7 @@ func (p *plan) TakeOne(_ context.Context, key string, cost int64) (allowed bool,
 	pr := s.print(key)
 	sh := s.shard(pr)
 	sh.mu.Lock()
-	st := sh.state(sh.find(pr), l)
+	st := sh.lookup(pr, l)
 	now = s.now()
 	if st != nil {
 		r, allowed = sh.admit(st, l, now, cost)
