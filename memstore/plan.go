@@ -317,8 +317,9 @@ func (p *plan) Take(_ context.Context, key string, cost int64) (answer slidegate
 
 // A finding is what a decision read of one limit, for the charge that may follow.
 type finding struct {
-	st   *state // nil if the key has none
-	live int
+	st    *state // nil if the key has none
+	live  int
+	quick bool // a ring with room, of which nothing has left
 }
 
 // take decides under the lock of the key's shard. Where a new key finds the store full it lets go
@@ -376,10 +377,37 @@ func (p *plan) decide(sh *shard, i int, cost int64, answer *slidegate.Answer, fo
 		l, r, f := &p.limits[j], &answer.Readings[p.from+j], &found[p.from+j]
 		var room bool
 		f.st, last = sh.stateAfter(i, l, last)
+		if *r, f.quick = sh.readQuick(f.st, l, answer.Now, cost); f.quick {
+			f.live = 0
+			continue
+		}
 		*r, f.live, room = sh.read(f.st, l, answer.Now, cost)
 		answer.Allowed = answer.Allowed && room
 	}
 	return answer.Allowed
+}
+
+// readQuick is read for a ring with room of which nothing has left, in few steps. Where that is not so it tells that.
+func (sh *shard) readQuick(st *state, l *limit, now, cost int64) (r slidegate.Reading, done bool) {
+	if l.counter || st == nil || st.word&(spilled|fewBit) != spilled {
+		return r, false
+	}
+	log := sh.rings.at(st.word)
+	if units := log.total - log.before; log.n > 0 && window.Counts(log.oldest, now, l.span) && units+cost <= l.quota {
+		return slidegate.Reading{At: st.at(), Units: units}, true
+	}
+	return r, false
+}
+
+// chargeQuick is charge for what readQuick has read, where the newest entry takes it.
+func (sh *shard) chargeQuick(st *state, l *limit, now, cost int64, r *slidegate.Reading) (done bool) {
+	log := sh.rings.at(st.word)
+	if r.At < now || l.resolution > 1 || log.shift == 0 && l.wide {
+		return false
+	}
+	log.add(cost, r.At)
+	r.Units += cost
+	return true
 }
 
 // chargeAll charges every limit of what decide found, opens what is missing, and returns the shard's
@@ -395,8 +423,11 @@ func (p *plan) chargeAll(sh *shard, pr print, i int, answer *slidegate.Answer, c
 func (p *plan) chargeFound(sh *shard, answer *slidegate.Answer, cost int64, found *[slidegate.MaxLimits]finding) (n int) {
 	for j := range p.limits {
 		if r, f := &answer.Readings[p.from+j], &found[p.from+j]; f.st != nil {
-			*r = sh.charge(f.st, &p.limits[j], answer.Now, cost, *r, f.live)
 			n++
+			if f.quick && sh.chargeQuick(f.st, &p.limits[j], answer.Now, cost, r) {
+				continue
+			}
+			*r = sh.charge(f.st, &p.limits[j], answer.Now, cost, *r, f.live)
 		}
 	}
 	return n

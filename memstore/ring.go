@@ -147,7 +147,15 @@ func (r *ring) set(i int, time, total int64) {
 // add adds units to the newest entry.
 func (r *ring) add(units, newest int64) {
 	r.total += units
-	r.set(int(r.n)-1, newest, r.total)
+	if r.shift != 0 {
+		r.set(int(r.n)-1, newest, r.total)
+		return
+	}
+	i := int(r.head) + int(r.n) - 1
+	if i >= len(r.words) {
+		i -= len(r.words)
+	}
+	r.words[i] = uint64(newest)<<32 | uint64(uint32(r.total))
 }
 
 // resize moves the entries to a ring of c entries, at least n.
