@@ -30,15 +30,19 @@ it is less, which takes several limits, the search ended before it knew.
 With --witness it prints the patterns of the limits as they were given, as events that replay reads;
 the key of each is the name of its limit:
 
-  slidegate worst --witness 100/2s,counter | slidegate replay --limit 100/2s,counter --verdicts -`
+  slidegate worst --witness 100/2s,counter | slidegate replay --limit 100/2s,counter --verdicts -
+
+With --svg it draws one limit: what gets through each way to count for somebody who knows how it counts,
+and for somebody who just keeps asking.`
 
 const example = `  slidegate worst 100/2s
   slidegate worst burst=10/1s sustained=100/1m,counter
-  slidegate worst --json 100/2s`
+  slidegate worst --json 100/2s
+  slidegate worst --svg 100/2s > worst.svg`
 
 // Command returns the command "worst".
 func Command() *cobra.Command {
-	var asJSON, witness bool
+	var asJSON, witness, svg bool
 	cmd := &cobra.Command{
 		Use:               "worst LIMIT…",
 		Short:             "Search for what gets the most through one window of a limit",
@@ -46,22 +50,27 @@ func Command() *cobra.Command {
 		Example:           example,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if witness && asJSON {
-				return config.Usagef("--witness and --json: one of them, since the witness takes the place of the report")
+			if asJSON && witness || svg && (asJSON || witness) {
+				return config.Usagef("--witness, --json and --svg: one of them, since each takes the place of the report")
 			}
 			policy, err := parse(args)
 			if err != nil {
 				return err
 			}
 			out := bufio.NewWriter(cmd.OutOrStdout())
-			write := (*Report).write
 			switch {
+			case svg && len(policy) > 1:
+				return config.Usagef("worst --svg: %d limits: allowed is 1, since it draws a limit that stands alone", len(policy))
+			case svg:
+				err = draw(policy[0], out)
 			case witness:
-				write = (*Report).writeWitness
+				err = report(policy, out, (*Report).writeWitness)
 			case asJSON:
-				write = (*Report).writeJSON
+				err = report(policy, out, (*Report).writeJSON)
+			default:
+				err = report(policy, out, (*Report).write)
 			}
-			if err := report(policy, out, write); err != nil {
+			if err != nil {
 				return err
 			}
 			return out.Flush()
@@ -69,6 +78,7 @@ func Command() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object for each limit, with the witness of each way to count")
 	cmd.Flags().BoolVar(&witness, "witness", false, "print the takes of the worst windows as jsonl, for replay --verdicts")
+	cmd.Flags().BoolVar(&svg, "svg", false, "print a picture of a limit as SVG, with two adversaries")
 	return cmd
 }
 

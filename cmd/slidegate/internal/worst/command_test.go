@@ -61,7 +61,9 @@ func TestBadUsage(t *testing.T) {
 		`two limits have the name "a": names must differ`: "a=1/1s a=2/2s",
 		"9 limits: allowed is 1 to 8":                     "1/1s 2/1s 3/1s 4/1s 5/1s 6/1s 7/1s 8/1s 9/1s",
 		"resolution 1ms: allowed is none for a counter":   "1/1s,counter,resolution=1ms",
-		"--witness and --json: one of them":               "--witness --json 1/1s",
+		"--witness, --json and --svg: one of them":        "--witness --json 1/1s",
+		"--json and --svg: one of them, since each takes": "--svg --json 1/1s",
+		"worst --svg: 2 limits: allowed is 1":             "--svg 1/1s 2/2s",
 	} {
 		var out bytes.Buffer
 		var usage *config.UsageError
@@ -73,7 +75,7 @@ func TestBadUsage(t *testing.T) {
 
 // TestWhatCannotBeWrittenIsAnError: a full disk is no success.
 func TestWhatCannotBeWrittenIsAnError(t *testing.T) {
-	for _, args := range [][]string{{"1/1s"}, {"--json", "1/1s"}, {"--witness", "1/1s"}} {
+	for _, args := range [][]string{{"1/1s"}, {"--json", "1/1s"}, {"--witness", "1/1s"}, {"--svg", "1/1s"}} {
 		if _, err := run(Command(), nil, full{}, args...); !errors.Is(err, io.ErrShortWrite) {
 			t.Errorf("%v: %v", args, err)
 		}

@@ -77,40 +77,37 @@ func Search(policy []slidegate.Limit, target int, way Way) (Found, error) {
 
 // within is Search with another effort.
 func within(effort int, policy []slidegate.Limit, target int, way Way) (Found, error) {
-	s := newSearch(policy, target)
+	s, err := newSearch(policy, target, way)
+	if err != nil {
+		return Found{}, err
+	}
+	defer s.close()
 	s.effort = effort
-	s.bound = Bound(policy, target, way)
-	limit := policy[target]
-	stored := slices.Delete(slices.Clone(policy), target, target+1)
-	switch way {
-	case Log:
-		limit.Algorithm = slidegate.SlidingLog
-		stored = append(stored, limit)
-	case Counter:
-		limit.Algorithm, limit.Resolution = slidegate.SlidingCounter, 0
-		stored = append(stored, limit)
-	case Fixed:
-		s.models = append(s.models, &fixed{quota: limit.Quota, window: s.window})
-		s.edges = append(s.edges, s.window)
-	case GCRA:
-		s.models = append(s.models, &gcra{quota: limit.Quota, window: s.window})
-	}
-	if len(stored) > 0 {
-		kept, err := newStore(stored)
-		if err != nil {
-			return Found{}, err
-		}
-		defer kept.memory.Close()
-		s.models, s.store = append(s.models, kept), kept
-	}
-	s.align(stored)
 	s.run()
-	witness := s.witness(limit.Name)
-	found := Found{s.best, s.bound, witness}
-	if s.store != nil {
-		return found, s.store.err
+	witness := s.witness(policy[target].Name)
+	return Found{s.best, s.bound, witness}, s.err()
+}
+
+// beginnings is how many times to begin Flood tries.
+const beginnings = 200
+
+// Flood returns how many units get through the first window of somebody who knows nothing and asks at every
+// millisecond. That depends on when they begin: what is returned is the median of 200 times to begin, or of all
+// where there are fewer, evenly spread over the places between the edges of aligned windows. Its arguments
+// are those of [Search].
+func Flood(policy []slidegate.Limit, target int, way Way) (int64, error) {
+	s, err := newSearch(policy, target, way)
+	if err != nil {
+		return 0, err
 	}
-	return found, nil
+	defer s.close()
+	n := min(beginnings, s.period)
+	all := make([]int64, n)
+	for i := range all {
+		s.flood(int64(i)*(s.period/n), s.window, s.step, func(_, units int64) { all[i] += units })
+	}
+	slices.Sort(all)
+	return all[n/2], s.err()
 }
 
 // Bound returns how many units no pattern gets through one window of policy[target], by argument and
@@ -163,8 +160,8 @@ type search struct {
 	bound       int64 // no pattern gets more
 }
 
-func newSearch(policy []slidegate.Limit, target int) *search {
-	s := &search{window: policy[target].Window.Milliseconds(), smallest: slidegate.MaxQuota, step: 1}
+func newSearch(policy []slidegate.Limit, target int, way Way) (*search, error) {
+	s := &search{window: policy[target].Window.Milliseconds(), smallest: slidegate.MaxQuota, step: 1, bound: Bound(policy, target, way)}
 	largest := int64(0)
 	for _, l := range policy {
 		s.smallest, largest = min(s.smallest, l.Quota), max(largest, l.Quota)
@@ -172,7 +169,44 @@ func newSearch(policy []slidegate.Limit, target int) *search {
 	if largest > fineQuota {
 		s.step = max(1, min(s.smallest, largest/1000))
 	}
-	return s
+	stored := slices.Delete(slices.Clone(policy), target, target+1)
+	limit := policy[target]
+	switch way {
+	case Log:
+		limit.Algorithm = slidegate.SlidingLog
+		stored = append(stored, limit)
+	case Counter:
+		limit.Algorithm, limit.Resolution = slidegate.SlidingCounter, 0
+		stored = append(stored, limit)
+	case Fixed:
+		s.models = append(s.models, &fixed{quota: limit.Quota, window: s.window})
+		s.edges = append(s.edges, s.window)
+	case GCRA:
+		s.models = append(s.models, &gcra{quota: limit.Quota, window: s.window})
+	}
+	s.align(stored)
+	if len(stored) == 0 {
+		return s, nil
+	}
+	var err error
+	s.store, err = newStore(stored)
+	s.models = append(s.models, s.store)
+	return s, err
+}
+
+// close ends the store, if there is one.
+func (s *search) close() {
+	if s.store != nil {
+		_ = s.store.memory.Close()
+	}
+}
+
+// err returns what the store should not have answered.
+func (s *search) err() error {
+	if s.store == nil {
+		return nil
+	}
+	return s.store.err
 }
 
 // align finds the edges, and the period after which they lie as before.
