@@ -306,40 +306,105 @@ func TestReadmesNameTheGoVersion(t *testing.T) {
 	}
 }
 
-// TestReadmesAreEqual: the Chinese one has the commands, the programs, the outputs and the links of
-// the English one.
+// numeric is a cell of a table that is the same in every language.
+var numeric = regexp.MustCompile(`^[-:]+$|^[0-9.,*-]+$`)
+
+// skeleton returns what a page consists of, in its order: headings by level, paragraphs, items and rows, with where they link to; what
+// stands in fences; and of rows how many cells they have and what numbers. It is the same for a page and its translation.
+func (p page) skeleton() (parts []string) {
+	links := func(text string) string {
+		var targets []string
+		for _, m := range linkPattern.FindAllStringSubmatch(text, -1) {
+			targets = append(targets, strings.Replace(m[2], "README.zh-CN.md", "README.md", 1))
+		}
+		return strings.Join(targets, " ")
+	}
+	fences, inside, paragraph := 0, false, ""
+	flush := func() {
+		if paragraph != "" {
+			parts = append(parts, "paragraph "+links(paragraph))
+		}
+		paragraph = ""
+	}
+	for line := range strings.Lines(p.whole) {
+		line = strings.TrimSuffix(line, "\n")
+		level := len(line) - len(strings.TrimLeft(line, "#"))
+		switch {
+		case strings.HasPrefix(line, "```"):
+			if flush(); !inside {
+				f := p.fences[fences]
+				parts = append(parts, "fence "+f.language+" "+strings.Join(page{fences: []fence{f}}.commands(), "; "))
+				fences++
+			}
+			inside = !inside
+		case inside:
+		case strings.TrimSpace(line) == "":
+			flush()
+		case level > 0:
+			flush()
+			parts = append(parts, line[:level])
+		case strings.HasPrefix(line, "|"):
+			flush()
+			row := "row"
+			for _, cell := range strings.Split(line, "|") {
+				if cell = strings.TrimSpace(cell); !numeric.MatchString(cell) {
+					cell = "…"
+				}
+				row += " " + cell
+			}
+			parts = append(parts, row+" "+links(line))
+		case strings.HasPrefix(line, "- "):
+			flush()
+			paragraph = line
+			parts = append(parts, "item")
+		default:
+			paragraph += line
+		}
+	}
+	flush()
+	return parts
+}
+
+// TestReadmesAreEqual: the Chinese one has the sections, paragraphs, tables, commands, programs, outputs and links of the
+// English one, in the same order.
 func TestReadmesAreEqual(t *testing.T) {
 	english, chinese := readPage(t, "README.md"), readPage(t, "README.zh-CN.md")
-	if a, b := english.commands(), chinese.commands(); !slices.Equal(a, b) {
-		t.Errorf("the commands differ: %q, %q", a, b)
-	}
 	for _, language := range []string{"go", "text"} {
 		if a, b := english.in(language), chinese.in(language); !slices.Equal(a, b) {
 			t.Errorf("what is in %s fences differs: %q, %q", language, a, b)
 		}
 	}
-	targets := func(p page) (all []string) {
-		for _, l := range p.links() {
-			if !strings.HasPrefix(l.target, "README") && l.target[0] != '#' {
-				all = append(all, l.target)
-			}
+	a, b := english.skeleton(), chinese.skeleton()
+	if len(a) < 100 {
+		t.Errorf("only %d parts are read", len(a))
+	}
+	for i := range max(len(a), len(b)) {
+		if i >= len(a) || i >= len(b) || a[i] != b[i] {
+			t.Fatalf("they differ from part %d on:\n%s\n%s", i+1, strings.Join(a[min(i, len(a)):min(i+3, len(a))], "\n"), strings.Join(b[min(i, len(b)):min(i+3, len(b))], "\n"))
 		}
-		return all
 	}
-	if a, b := targets(english), targets(chinese); !slices.Equal(a, b) {
-		t.Errorf("the links differ:\n%q\n%q", a, b)
-	}
-	count := func(p page, prefix string) (n int) {
-		for line := range strings.Lines(p.prose) {
-			if strings.HasPrefix(line, prefix) {
-				n++
-			}
+}
+
+// TestATranslationThatDiffersIsFound, whatever the difference.
+func TestATranslationThatDiffersIsFound(t *testing.T) {
+	const text = "# A\n\nOne [b](b.md).\n\n```sh\nmake run # build\n```\n\n| a | b |\n|---|--:|\n| [x](x.go) | 1.5 |\n\n- an item [c](c.md)\n"
+	of := func(text string) []string {
+		path := filepath.Join(t.TempDir(), "page.md")
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
 		}
-		return n
+		return readPage(t, path).skeleton()
 	}
-	for _, prefix := range []string{"# ", "## ", "### ", "| ", "- "} {
-		if a, b := count(english, prefix), count(chinese, prefix); a != b {
-			t.Errorf("%d lines of one begin with %q, %d of the other", a, prefix, b)
+	want := of(text)
+	if got := of(strings.NewReplacer("One", "一", "# build", "# 构建", "an item", "一项").Replace(text)); !slices.Equal(got, want) {
+		t.Errorf("a translation is told to differ: %q, %q", got, want)
+	}
+	for old, changed := range map[string]string{
+		"# A\n": "## A\n", "b.md": "d.md", "make run": "make test", "```sh": "```text", "1.5": "1.6", "| a | b |": "| a |",
+		"[x](x.go)": "x", "c.md": "d.md", "- an": "an", "One ": "One.\n\nTwo ",
+	} {
+		if got := of(strings.Replace(text, old, changed, 1)); slices.Equal(got, want) {
+			t.Errorf("nobody sees that %q has become %q", old, changed)
 		}
 	}
 }

@@ -463,8 +463,7 @@ func TestSwitchesOfTheRLS(t *testing.T) {
 	}
 }
 
-// TestEnvoyPageCommandsRun: those that docs/envoy.md and docs/envoy-migration.md show start, with the rules of the page and other
-// addresses.
+// TestEnvoyPageCommandsRun: those that docs/envoy.md shows start, with the rules of the page and other addresses.
 func TestEnvoyPageCommandsRun(t *testing.T) {
 	page, err := os.ReadFile("../../docs/envoy.md")
 	if err != nil {
