@@ -1,6 +1,8 @@
 package main_test
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -71,4 +73,46 @@ func filesOf(t *testing.T, page string) (rules, limits string) {
 		}
 	}
 	return rules, limits
+}
+
+// TestExpressPageLimits: the file in docs/migrate/express-rate-limit.md does what the program before it does: five failed tries
+// of a login in an hour, of which those that succeed do not count, and a hundred requests in all.
+func TestExpressPageLimits(t *testing.T) {
+	text, err := os.ReadFile("../../docs/migrate/express-rate-limit.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/login" && r.Header.Get("Password") != "right" {
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+	}))
+	t.Cleanup(upstream.Close)
+	rules, _ := filesOf(t, strings.ReplaceAll(string(text), "http://127.0.0.1:3000", upstream.URL))
+	r := start(t, nil, "--config", rules)
+	login := func(password string) (int, string) {
+		answer, body := fetch(t, http.DefaultClient, http.MethodPost, r.url+"/login", "Password", password)
+		return answer.StatusCode, body
+	}
+	requests := 0
+	for n, try := range []struct {
+		password string
+		want     int
+	}{
+		{"right", 200}, {"wrong", 401}, {"wrong", 401}, {"right", 200}, {"wrong", 401}, {"wrong", 401}, {"right", 200},
+		{"wrong", 401}, {"wrong", 429}, {"right", 429},
+	} {
+		if try.want != http.StatusTooManyRequests {
+			requests++
+		}
+		if got, body := login(try.password); got != try.want || (got == http.StatusTooManyRequests) != strings.Contains(body, "Too many tries.") {
+			t.Errorf("try %d with the %s password: %d, %q, want %d", n+1, try.password, got, body, try.want)
+		}
+	}
+	for ; requests < 110; requests++ {
+		answer, _ := fetch(t, http.DefaultClient, http.MethodGet, r.url+"/")
+		if (answer.StatusCode == http.StatusOK) != (requests < 100) {
+			t.Fatalf("request %d in all: %d, %q", requests+1, answer.StatusCode, answer.Header)
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -121,6 +122,52 @@ func TestEveryNameOfTheirsIsMapped(t *testing.T) {
 		slices.Sort(missing)
 		if len(missing) > 0 {
 			t.Errorf("%s does not speak of %q", page, missing)
+		}
+	}
+}
+
+// TestThePagesAreOfTheVersionsThatAreRun: a page says which version it is about, and that is the one of go.mod.
+func TestThePagesAreOfTheVersionsThatAreRun(t *testing.T) {
+	mod := readFile(t, filepath.Join("..", "go.mod"))
+	front := readFile(t, filepath.Join(pages, "..", "alternatives.md"))
+	for page, module := range map[string]string{
+		"httprate.md":   "github.com/go-chi/httprate",
+		"ulule.md":      "github.com/ulule/limiter/v3",
+		"go-limiter.md": "github.com/sethvargo/go-limiter",
+		"redis_rate.md": "github.com/go-redis/redis_rate/v10",
+		"":              "github.com/throttled/throttled/v2",
+	} {
+		_, version, ok := strings.Cut(mod, module+" v")
+		version, _, _ = strings.Cut(version, "\n")
+		if !ok || !strings.Contains(front, version) {
+			t.Errorf("docs/alternatives.md does not speak of %s %s", module, version)
+		}
+		if page != "" && !strings.Contains(readFile(t, filepath.Join(pages, page)), version+". [All pages") {
+			t.Errorf("%s is not of version %s", page, version)
+		}
+	}
+}
+
+// TestTheTablesSayWhatWasMeasured: the worst windows in docs/alternatives.md and in both front pages are those of the tests.
+func TestTheTablesSayWhatWasMeasured(t *testing.T) {
+	root := filepath.Join(pages, "..", "..")
+	for _, file := range []string{filepath.Join("docs", "alternatives.md"), "README.md", "README.zh-CN.md"} {
+		found := 0
+		for line := range strings.Lines(readFile(t, filepath.Join(root, file))) {
+			cells := strings.Split(line, "|")
+			if len(cells) < 5 {
+				continue
+			}
+			for name, worst := range worstWindows {
+				if strings.Contains(strings.ToLower(cells[1]), name) && regexp.MustCompile(`^ \d`).MatchString(cells[3]) {
+					if found++; !strings.HasPrefix(cells[3], fmt.Sprintf(" %d ", worst)) {
+						t.Errorf("%s: %s, measured are %d", file, strings.TrimSpace(line), worst)
+					}
+				}
+			}
+		}
+		if found != len(worstWindows) {
+			t.Errorf("%s: %d of %d are told", file, found, len(worstWindows))
 		}
 	}
 }

@@ -2,6 +2,7 @@ package migrate
 
 import (
 	"context"
+	"math/rand/v2"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -43,9 +44,7 @@ var countings = map[string]func() counting{
 		return counting{func() bool { return ask(limit, "203.0.113.7").Code == http.StatusOK }, func() {}}
 	},
 	"ulule/limiter": func() counting {
-		store := ululestore.NewStoreWithOptions(ulule.StoreOptions{Prefix: "k"}) // without a sweep, which never ends
-		limiter := ulule.New(store, ulule.Rate{Limit: quota, Period: window})
-		return counting{func() bool { r, err := limiter.Get(context.Background(), "k"); return !r.Reached && err == nil }, func() {}}
+		return ululeIn(window)
 	},
 	"throttled": func() counting {
 		store, err := throttledstore.NewCtx(0)
@@ -61,9 +60,16 @@ var countings = map[string]func() counting{
 			return !full && err == nil
 		}, func() {}}
 	},
-	"golang.org/x/time/rate": func() counting {
+	"x/time/rate": func() counting {
 		return counting{rate.NewLimiter(quota/2, quota).Allow, func() {}}
 	},
+}
+
+// ululeIn is the fixed window of ulule/limiter, of some length.
+func ululeIn(period time.Duration) counting {
+	store := ululestore.NewStoreWithOptions(ulule.StoreOptions{Prefix: "k"}) // without a sweep, which never ends
+	limiter := ulule.New(store, ulule.Rate{Limit: quota, Period: period})
+	return counting{func() bool { r, err := limiter.Get(context.Background(), "k"); return !r.Reached && err == nil }, func() {}}
 }
 
 // through returns the most that gets through one true window by a few patterns: one that begins at some moment, takes one unit if it
@@ -113,14 +119,18 @@ func pattern(make func() counting, begin time.Duration, touches bool, wait time.
 	return most
 }
 
+// worstWindows are what is told of each. That of go-limiter is measured below.
+var worstWindows = map[string]int{
+	"slidegate": 100, "httprate": 200, "ulule/limiter": 199, "throttled": 199, "x/time/rate": 199, "go-limiter": 200,
+}
+
 // TestWorstWindowsOfOthers: what docs/alternatives.md says that each lets through one true window of 100 in 2 s. It is
 // measured on their own code, on a clock that stands still between two milliseconds. More may be possible than these patterns find.
 func TestWorstWindowsOfOthers(t *testing.T) {
-	want := map[string]int{"slidegate": 100, "httprate": 200, "ulule/limiter": 199, "throttled": 199, "golang.org/x/time/rate": 199}
 	for name, make := range countings {
 		synctest.Test(t, func(t *testing.T) {
-			if got := through(make); got != want[name] {
-				t.Errorf("%s: %d get through one window, want %d", name, got, want[name])
+			if got := through(make); got != worstWindows[name] {
+				t.Errorf("%s: %d get through one window, want %d", name, got, worstWindows[name])
 			}
 		})
 	}
@@ -153,4 +163,37 @@ func TestWorstWindowOfGoLimiter(t *testing.T) {
 		}
 	}
 	t.Error("200 units in a quarter of a window were not seen in a minute")
+}
+
+// TestAFixedWindowAdmitsWhatALogAdmits, and so does GCRA: who stands inside of our gate with the same limit refuses nobody
+// whom it has admitted. A counter does. The fixed window of ulule/limiter has the very instant at which it ends in it, so it is told to
+// end a nanosecond before.
+func TestAFixedWindowAdmitsWhatALogAdmits(t *testing.T) {
+	refused := map[string]int{}
+	for name, make := range map[string]func() counting{
+		"fixed":   func() counting { return ululeIn(window - time.Nanosecond) },
+		"gcra":    countings["throttled"],
+		"counter": countings["httprate"],
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			outer, inner := countings["slidegate"](), make()
+			defer outer.end()
+			defer inner.end()
+			random := rand.New(rand.NewPCG(1, 2))
+			for range 20_000 {
+				<-time.After(time.Duration(random.IntN(30)) * time.Millisecond)
+				for range random.IntN(5) {
+					if outer.take() && !inner.take() {
+						refused[name]++
+					}
+				}
+				if random.IntN(100) == 0 {
+					<-time.After(time.Duration(random.IntN(3000)) * time.Millisecond)
+				}
+			}
+		})
+	}
+	if refused["fixed"] > 0 || refused["gcra"] > 0 || refused["counter"] == 0 {
+		t.Errorf("of what the log admits so many are refused: %v; want some by the counter alone", refused)
+	}
 }
