@@ -276,7 +276,8 @@ func (p *fallbackPair) takeOver(ctx context.Context, i int, key string, units in
 	}
 }
 
-// refund gives back where the charge was made.
+// refund gives back where the charge was made. What has left its window is gone, and nothing that is owed since is
+// less for it.
 func (p *fallbackPair) refund(ctx context.Context, keys []string, charged slidegate.Answer, cost int64) error {
 	if !byBackup.on(p.limits, &charged) {
 		return p.primary.Refund(ctx, keys, charged, cost)
@@ -285,10 +286,25 @@ func (p *fallbackPair) refund(ctx context.Context, keys []string, charged slideg
 	if err != nil {
 		return err
 	}
+	counts, err := r.Peek(ctx, keys, 0)
+	if err != nil {
+		return err
+	}
 	for i := range p.limits {
-		p.debts.add(keys[p.keyOf[i]], &p.limits[i], -cost)
+		if !hasLeft(&p.limits[i], counts.Now, charged.Readings[i].At) {
+			p.debts.add(keys[p.keyOf[i]], &p.limits[i], -cost)
+		}
 	}
 	return r.Refund(ctx, keys, charged, cost)
+}
+
+// hasLeft tells whether what a limit recorded at a time counts no more: of a counter, after two windows.
+func hasLeft(l *slidegate.Limit, now, at int64) bool {
+	span := l.Window.Milliseconds()
+	if l.Algorithm == slidegate.SlidingCounter {
+		span *= 2
+	}
+	return now-at >= span
 }
 
 // A fallbackPlan is a pair over one key. It asks the primary at once where nothing is owed.

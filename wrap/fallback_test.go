@@ -337,6 +337,28 @@ func TestWhatIsGivenBackIsNotOwed(t *testing.T) {
 	}
 }
 
+// TestALateRefundPaysNoDebt: what is given back when it has left its window is gone, and what was admitted since is owed all the same.
+func TestALateRefundPaysNoDebt(t *testing.T) {
+	for _, limit := range []slidegate.Limit{slidegate.PerHour(8), slidegate.PerHour(8).Counter()} {
+		r := newRefuge()
+		l := slidegate.MustNew(r.store, limit)
+		r.primary.off(errDown)
+		early := must(t)(l.TakeN(background, "a", 2))
+		r.primary.on()
+		must(t)(l.Peek(background, "a")) // takes over
+		r.primary.off(errDown)
+		r.clock.Advance(2 * time.Hour)
+		must(t)(l.TakeN(background, "a", 3))
+		if err := l.Refund(background, &early); err != nil {
+			t.Fatal(err)
+		}
+		r.primary.on()
+		if now := must(t)(l.Peek(background, "a")); now.Remaining() != 5 {
+			t.Errorf("%s: three are owed, and %d are left of 8", limit, now.Remaining())
+		}
+	}
+}
+
 // TestResetForgetsInBothStores, and what is owed.
 func TestResetForgetsInBothStores(t *testing.T) {
 	r := newRefuge()
