@@ -71,8 +71,9 @@
 // retry may be told earlier. A refund goes where the charge was made, as the answer itself tells; what
 // was taken over meanwhile stays in Redis until its window is over. A reset goes to both stores, and fails if one does.
 //
-// Where shares go by the live processes, [CountReplicas] counts them in Redis. A process that starts while Redis is away sees no
-// other, and has the whole quota: the bound is so much larger for each.
+// Where shares go by the live processes, [CountReplicas] counts them in Redis. The bound is then the quota and the largest share that each
+// had in the window. A process that starts while Redis is away sees no other, and has the whole quota. One that is cut off alone is, after a life and
+// four beats at most, counted no more, and the shares of the others are larger: who cannot have that says a fixed share for the most processes there may be.
 //
 // # Observe and Shadow
 //
