@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate/test/redistest"
+	"github.com/slidegate/slidegate/test/servetest"
 )
 
 // A fault is a row of the table: adding one is one line here and one on the page.
@@ -120,10 +121,10 @@ func promote(s *stage)       { s.server.Do("REPLICAOF", "NO", "ONE") }
 func swap(s *stage)          { s.pair.Swap(); s.server = s.pair.Primary }
 func retarget(s *stage)      { s.proxy.Retarget(s.server.Addr) }
 func failover(s *stage)      { s.watched.Failover(); s.server = s.watched.Primary }
-func killReplica(s *stage)   { s.open.kill() }
-func startReplica(s *stage)  { s.open.start() }
-func freezeReplica(s *stage) { s.open.signal(syscall.SIGSTOP) }
-func thawReplica(s *stage)   { s.open.signal(syscall.SIGCONT) }
+func killReplica(s *stage)   { s.open.Kill() }
+func startReplica(s *stage)  { s.open.Start() }
+func freezeReplica(s *stage) { s.open.Signal(syscall.SIGSTOP) }
+func thawReplica(s *stage)   { s.open.Signal(syscall.SIGCONT) }
 
 func awaitFailover(s *stage) {
 	s.watched.AwaitFailover()
@@ -176,9 +177,9 @@ func flap(s *stage) {
 
 // endReplica ends a replica while a request is under way in it, which has its answer all the same.
 func endReplica(s *stage) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), servetest.Patience)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.open.door("listening")+"/slow", nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.open.Door(servetest.Proxy)+"/slow", nil)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -198,16 +199,16 @@ func endReplica(s *stage) {
 	case got := <-status:
 		s.t.Fatalf("the service was not reached: %s", got)
 	}
-	s.open.signal(syscall.SIGTERM)
-	redistest.Await(s.t, patience, "the replica says that it drains", func() bool {
-		status, _ := s.open.get("/readyz")
+	s.open.Signal(syscall.SIGTERM)
+	redistest.Await(s.t, servetest.Patience, "the replica says that it drains", func() bool {
+		status, _ := s.open.Get("/readyz")
 		return status == http.StatusServiceUnavailable
 	})
 	s.upstream.letGo()
 	if got := <-status; got != "200 OK" {
 		s.t.Errorf("what was under way got %s", got)
 	}
-	s.open.await()
+	s.open.AwaitEnd()
 }
 
 // TestFaults breaks and mends, one fault after another, while everybody asks.

@@ -4,13 +4,12 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"slices"
 	"testing"
 
 	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/goleak"
+
+	"github.com/slidegate/slidegate/test/servetest"
 )
 
 // binary is the command that TestMain built.
@@ -21,18 +20,13 @@ var binary string
 func TestMain(m *testing.M) {
 	flag.Parse()
 	logging.Disable() // what go-redis has to say comes as errors as well
-	dir, err := os.MkdirTemp("", "slidegate-chaos-")
-	if err == nil {
-		binary = filepath.Join(dir, "slidegate")
-		cmd := exec.Command("go", slices.Concat([]string{"build", "-o", binary}, buildFlags, []string{"./cmd/slidegate"})...)
-		cmd.Dir, cmd.Stderr = filepath.Join("..", ".."), os.Stderr
-		err = cmd.Run()
-	}
+	built, remove, err := servetest.Build()
+	binary = built
 	if err == nil {
 		err = flag.Set("test.parallel", "4")
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "go build ./cmd/slidegate:", err)
+		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	goleak.VerifyTestMain(m,
@@ -42,7 +36,7 @@ func TestMain(m *testing.M) {
 		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient).redirectOrNew.func1"),
 		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"),
 		goleak.Cleanup(func(code int) {
-			_ = os.RemoveAll(dir)
+			remove()
 			os.Exit(code)
 		}))
 }

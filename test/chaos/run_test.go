@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate/test/redistest"
+	"github.com/slidegate/slidegate/test/servetest"
 	"github.com/slidegate/slidegate/wrap"
 )
 
@@ -51,12 +52,12 @@ func (r *run) awaitOutage() {
 	r.t.Helper()
 	r.awaitCircuits(1)
 	for _, c := range []struct {
-		at     *replica
+		at     *servetest.Replica
 		status int
 		says   string
 	}{{r.open, http.StatusOK, "requests pass"}, {r.closed, http.StatusServiceUnavailable, "requests get 503"}, {r.sharing, http.StatusOK, "by its share"}} {
-		if status, text := c.at.get("/readyz"); status != c.status || !strings.Contains(text, c.says) {
-			r.t.Errorf("%s: /readyz is %d, %q", c.at.name, status, text)
+		if status, text := c.at.Get("/readyz"); status != c.status || !strings.Contains(text, c.says) {
+			r.t.Errorf("%s: /readyz is %d, %q", c.at.Name, status, text)
 		}
 	}
 }
@@ -65,8 +66,8 @@ func (r *run) awaitOutage() {
 func (r *run) awaitCircuits(open float64) {
 	r.t.Helper()
 	for _, at := range r.replicas {
-		redistest.Await(r.t, patience, fmt.Sprintf("%s: slidegate_circuit_open is %v", at.name, open), func() bool {
-			return at.metrics()["slidegate_circuit_open"] == open
+		redistest.Await(r.t, servetest.Patience, fmt.Sprintf("%s: slidegate_circuit_open is %v", at.Name, open), func() bool {
+			return at.Metrics()["slidegate_circuit_open"] == open
 		})
 	}
 }
@@ -87,7 +88,7 @@ func (r *run) awaitDecided() {
 	}
 	r.t.Logf("everybody's requests were decided again %s after the fault", last)
 	const steady = 15
-	redistest.Await(r.t, patience, "decisions stay", func() bool {
+	redistest.Await(r.t, servetest.Patience, "decisions stay", func() bool {
 		for _, v := range r.voices {
 			calls := v.heard(r.mended)
 			if len(calls) < steady || slices.ContainsFunc(calls[len(calls)-steady:], isUndecided) {
@@ -98,7 +99,7 @@ func (r *run) awaitDecided() {
 	})
 	r.awaitCircuits(0)
 	for _, c := range r.circuits {
-		redistest.Await(r.t, patience, "the circuit is closed", func() bool { return c.State() == wrap.Closed })
+		redistest.Await(r.t, servetest.Patience, "the circuit is closed", func() bool { return c.State() == wrap.Closed })
 	}
 }
 
@@ -106,7 +107,7 @@ func (r *run) awaitDecided() {
 func (r *run) awaitBinding(since time.Time) {
 	r.t.Helper()
 	for _, b := range []*budget{r.crowd, r.rules} {
-		redistest.Await(r.t, patience, b.name+": the limit binds", func() bool {
+		redistest.Await(r.t, servetest.Patience, b.name+": the limit binds", func() bool {
 			var n [wrong + 1]int
 			for _, v := range r.voices {
 				if v.budget == b {
@@ -129,7 +130,7 @@ func (r *run) check() {
 		r.t.Error("the fault kept nobody from being decided")
 	}
 	byShare := map[string]float64{
-		"fallback": float64(r.fallback.Stats().Decided), "sharing": r.sharing.metrics()["slidegate_fallback_decisions_total"],
+		"fallback": float64(r.fallback.Stats().Decided), "sharing": r.sharing.Metrics()["slidegate_fallback_decisions_total"],
 	}
 	for name, n := range byShare {
 		if r.effect == all && n == 0 {
@@ -145,7 +146,7 @@ func (r *run) check() {
 // checkCounts wants the service to have been asked for those alone who were let through, and the metrics to have counted
 // who could not be decided.
 func (r *run) checkCounts() {
-	through, undecided := 0, map[*replica]int{}
+	through, undecided := 0, map[*servetest.Replica]int{}
 	for _, v := range r.voices {
 		calls := v.heard(time.Time{})
 		if strings.HasSuffix(v.name, "proxy") {
@@ -159,8 +160,8 @@ func (r *run) checkCounts() {
 		r.t.Errorf("%d requests were let through, and %d reached the service", through, n)
 	}
 	for _, at := range r.replicas {
-		if n := int(at.metrics()["slidegate_store_errors_total"]); n != undecided[at] {
-			r.t.Errorf("%s: %d requests were not decided, and %d were counted", at.name, undecided[at], n)
+		if n := int(at.Metrics()["slidegate_store_errors_total"]); n != undecided[at] {
+			r.t.Errorf("%s: %d requests were not decided, and %d were counted", at.Name, undecided[at], n)
 		}
 	}
 }
@@ -277,11 +278,11 @@ func (r *run) checkBudgets() {
 // end tells the replicas to end, and looks at what they said.
 func (r *run) end() {
 	for _, at := range r.replicas {
-		at.signal(syscall.SIGTERM)
-		at.await()
-		said := at.process().log.String()
+		at.Signal(syscall.SIGTERM)
+		at.AwaitEnd()
+		said := at.Said()
 		if strings.Contains(said, "panic") || strings.Contains(said, "DATA RACE") || strings.Contains(said, who) || strings.Count(said, "level=") > 12 {
-			r.t.Errorf("%s said\n%s", at.name, said)
+			r.t.Errorf("%s said\n%s", at.Name, said)
 		}
 	}
 }

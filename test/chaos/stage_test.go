@@ -22,6 +22,7 @@ import (
 	goredisstore "github.com/slidegate/slidegate/redisstore/goredis"
 	rueidisstore "github.com/slidegate/slidegate/redisstore/rueidis"
 	"github.com/slidegate/slidegate/test/redistest"
+	"github.com/slidegate/slidegate/test/servetest"
 	"github.com/slidegate/slidegate/wrap"
 )
 
@@ -47,8 +48,8 @@ type stage struct {
 	watched *redistest.Watched
 	cluster *redistest.RedisCluster
 
-	open, closed, sharing *replica
-	replicas              []*replica // all of them
+	open, closed, sharing *servetest.Replica
+	replicas              []*servetest.Replica // all of them
 	fallback              *wrap.FallbackStore
 	circuits              []*wrap.CircuitStore // of the limiters in this program
 	stores                []*redisstore.Store
@@ -88,10 +89,10 @@ func (s *stage) newReplicas() {
 			"--auth-listen", "127.0.0.1:0", "--auth-dialect", "nginx", "--api-listen", "127.0.0.1:0",
 			"--rls-http-listen", "127.0.0.1:0", "--rls-config", rules)
 	}
-	s.open = newReplica(s.t, "open", args("--on-store-error", "open", "--client", "rueidis")...)
-	s.closed = newReplica(s.t, "closed", args("--on-store-error", "closed", "--client", "goredis")...)
-	s.sharing = newReplica(s.t, "sharing", args("--fallback", "1/4", "--remember-refusals", "1s")...)
-	s.replicas = []*replica{s.open, s.closed, s.sharing}
+	s.open = servetest.Start(s.t, binary, "open", args("--on-store-error", "open", "--client", "rueidis")...)
+	s.closed = servetest.Start(s.t, binary, "closed", args("--on-store-error", "closed", "--client", "goredis")...)
+	s.sharing = servetest.Start(s.t, binary, "sharing", args("--fallback", "1/4", "--remember-refusals", "1s")...)
+	s.replicas = []*servetest.Replica{s.open, s.closed, s.sharing}
 	s.add(&voice{name: "open proxy", at: s.open, undecided: passed, budget: s.crowd}, toProxy)
 	s.add(&voice{name: "open auth", at: s.open, undecided: passed, budget: s.crowd}, toAuth)
 	s.add(&voice{name: "rls", at: s.open, undecided: turnedAway, budget: s.rules}, toRLS)
@@ -103,7 +104,7 @@ func (s *stage) newReplicas() {
 }
 
 func (s *stage) add(v *voice, q question) {
-	client := &http.Client{Timeout: patience, Transport: &http.Transport{}}
+	client := &http.Client{Timeout: servetest.Patience, Transport: &http.Transport{}}
 	s.t.Cleanup(client.CloseIdleConnections)
 	v.ask = q.at(v.at, client)
 	s.voices = append(s.voices, v)
@@ -219,12 +220,12 @@ type state struct {
 // states measures what could leak. It is called while nobody asks.
 func (s *stage) states() (all []state) {
 	for _, r := range s.replicas {
-		m := r.metrics()
+		m := r.Metrics()
 		all = append(all,
-			state{r.name + ": goroutines", m["go_goroutines"], 10},
-			state{r.name + ": file descriptors", m["process_open_fds"], 10},
-			state{r.name + ": bytes", m["process_resident_memory_bytes"], grown},
-			state{r.name + ": calls overdue", m["slidegate_redis_overdue"], 0},
+			state{r.Name + ": goroutines", m["go_goroutines"], 10},
+			state{r.Name + ": file descriptors", m["process_open_fds"], 10},
+			state{r.Name + ": bytes", m["process_resident_memory_bytes"], grown},
+			state{r.Name + ": calls overdue", m["slidegate_redis_overdue"], 0},
 		)
 	}
 	for i, store := range s.stores {
@@ -256,5 +257,5 @@ func (s *stage) awaitStates(before []state) {
 			s.t.Logf("held on to:\n%s", strings.Join(over, "\n"))
 		}
 	}()
-	redistest.Await(s.t, patience, "what a fault took is given back", isBack)
+	redistest.Await(s.t, servetest.Patience, "what a fault took is given back", isBack)
 }

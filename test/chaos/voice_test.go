@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/test/servetest"
 )
 
 // A verdict is what a request came to.
@@ -47,8 +48,8 @@ const pace = 40 * time.Millisecond
 // A voice asks one door, or one limiter, again and again, and notes what it gets.
 type voice struct {
 	name      string
-	at        *replica // nil for a limiter in this process
-	undecided verdict  // what its policy makes of a request that cannot be decided; admitted where there is none
+	at        *servetest.Replica // nil for a limiter in this process
+	undecided verdict            // what its policy makes of a request that cannot be decided; admitted where there is none
 	budget    *budget
 	isBackup  bool // it decides by a share while Redis is away
 	ask       func() (verdict, string)
@@ -115,20 +116,20 @@ type question struct {
 }
 
 var (
-	toProxy = question{door: "listening", method: "GET", path: "/", fields: []string{"X-Client", who}}
-	toAuth  = question{door: "auth", method: "GET", path: "/auth", fields: []string{
+	toProxy = question{door: servetest.Proxy, method: "GET", path: "/", fields: []string{"X-Client", who}}
+	toAuth  = question{door: servetest.Auth, method: "GET", path: "/auth", fields: []string{
 		"X-Client", who, "X-Original-Method", "GET", "X-Original-URI", "/", "X-Forwarded-For", "203.0.113.7",
 	}}
-	toAPI = question{door: "api", method: "POST", path: "/v1/take", body: `{"key":"` + key + `"}`, fields: inJSON}
-	toRLS = question{door: "rls http", method: "POST", path: "/json", body: `{"domain":"chaos","descriptors":[{"entries":[{"key":"client","value":"` + who + `"}]}]}`, fields: inJSON}
+	toAPI = question{door: servetest.API, method: "POST", path: "/v1/take", body: `{"key":"` + key + `"}`, fields: inJSON}
+	toRLS = question{door: servetest.RLS, method: "POST", path: "/json", body: `{"domain":"chaos","descriptors":[{"entries":[{"key":"client","value":"` + who + `"}]}]}`, fields: inJSON}
 
 	inJSON = []string{"Content-Type", "application/json"}
 )
 
 // at returns what asks a question at a replica, on one connection while that lasts.
-func (q question) at(r *replica, client *http.Client) func() (verdict, string) {
+func (q question) at(r *servetest.Replica, client *http.Client) func() (verdict, string) {
 	return func() (verdict, string) {
-		request, err := http.NewRequest(q.method, r.door(q.door)+q.path, strings.NewReader(q.body))
+		request, err := http.NewRequest(q.method, r.Door(q.door)+q.path, strings.NewReader(q.body))
 		if err != nil {
 			return wrong, err.Error()
 		}
@@ -150,7 +151,7 @@ func (q question) at(r *replica, client *http.Client) func() (verdict, string) {
 // judge tells what an answer means. Where a request was not decided no field may speak of limits.
 func (q question) judge(status int, h http.Header) (verdict, string) {
 	fields, retry := h.Get("RateLimit") != "", h.Get("Retry-After") != ""
-	if q.door == "rls http" {
+	if q.door == servetest.RLS {
 		fields, retry = status != http.StatusServiceUnavailable, status == http.StatusTooManyRequests // it has none
 	}
 	switch {
