@@ -4,8 +4,9 @@
 LISTEN = 127.0.0.1:8080
 FUZZTIME = 10s
 BENCH =
+SOAK ?= 1h
 
-.PHONY: help run build test lint bench targets fuzz cover clean
+.PHONY: help run build test lint bench targets fuzz cover soak clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' Makefile
@@ -40,6 +41,11 @@ fuzz: ## fuzz every fuzz target for FUZZTIME (10s)
 cover: ## how much of the root module the tests of all modules reach together, 95 % at least
 	@scripts/need go cc redis-server nginx haproxy chromium
 	@scripts/cover
+
+soak: ## load, faults and reloads for SOAK (1h), and then every window and all memory is judged
+	@scripts/need go redis-server
+	@mkdir -p bin
+	cd test && go test -count=1 -timeout 0 -v -run '^TestSoak$$' ./soak -for $(SOAK) -plot $(CURDIR)/bin/soak.svg
 
 clean: ## remove bin
 	rm -rf bin
