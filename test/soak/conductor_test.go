@@ -1,8 +1,10 @@
 package soak
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"syscall"
 	"time"
@@ -18,6 +20,9 @@ type act struct {
 	isEarly  bool // it ends what is measured over the second half, so it is played in the first
 	play     func(*stage)
 }
+
+// patience is for a busy machine.
+const patience = 4 * servetest.Patience
 
 // outage is longer than any call may wait, and than a circuit takes to open.
 const outage = 1200 * time.Millisecond
@@ -132,7 +137,7 @@ func (s *stage) reload(r rules) {
 		at.Signal(syscall.SIGHUP)
 	}
 	for _, at := range s.replicas {
-		redistest.Await(s.t, servetest.Patience, at.Name+" decides by the new rules", func() bool { return s.decides(at, r) })
+		redistest.Await(s.t, patience, at.Name+" decides by the new rules", func() bool { return s.decides(at, r) })
 	}
 	for _, of := range [][]*ledger{s.ofShares, s.inAlone} {
 		for _, b := range slices.Concat(of[0].budgets, of[1].budgets) {
@@ -141,10 +146,34 @@ func (s *stage) reload(r rules) {
 	}
 }
 
-// decides tells whether a process says that it decides by rules.
+// decides tells whether a process says that it has rules. It is asked for what it has read, and not for a decision, which
+// needs a Redis in time.
 func (s *stage) decides(at *servetest.Replica, r rules) bool {
-	of := func(rule string) int64 { return door{at: at, client: s.client, rule: rule}.quotaOf("burst") }
-	return of("hot") == r.hot && of(costly) == r.cost && (of(extra) > 0) == r.hasExtra
+	request, err := http.NewRequest(http.MethodGet, at.Door(servetest.Admin)+"/v1/rules", nil)
+	if err != nil {
+		return false
+	}
+	request.Header.Set("Authorization", "Bearer "+token)
+	response, err := s.client.Do(request)
+	if err != nil {
+		return false
+	}
+	defer response.Body.Close()
+	var told struct {
+		Rules []struct {
+			Name   string   `json:"name"`
+			Limits []string `json:"limits"`
+		} `json:"rules"`
+	}
+	if json.NewDecoder(response.Body).Decode(&told) != nil {
+		return false
+	}
+	first := map[string]string{}
+	for _, rule := range told.Rules {
+		first[rule.Name] = rule.Limits[0]
+	}
+	return first["hot"] == "hot:"+burst(r.hot).String() && first[costly] == costly+":"+burst(r.cost).String() &&
+		(first[extra] != "") == r.hasExtra
 }
 
 // reloadWrong writes a file that is wrong, wants all processes to say so, and writes the old one.
@@ -157,13 +186,13 @@ func (s *stage) reloadWrong() {
 		at.Signal(syscall.SIGHUP)
 	}
 	for _, at := range s.replicas {
-		redistest.Await(s.t, servetest.Patience, at.Name+" says that its rules are wrong", func() bool {
+		redistest.Await(s.t, patience, at.Name+" says that its rules are wrong", func() bool {
 			return at.Metrics()["slidegate_config_last_reload_successful"] == 0
 		})
 	}
 	s.reload(s.rules)
 	for _, at := range s.replicas {
-		redistest.Await(s.t, servetest.Patience, at.Name+" says that its rules are right", func() bool {
+		redistest.Await(s.t, patience, at.Name+" says that its rules are right", func() bool {
 			return at.Metrics()["slidegate_config_last_reload_successful"] == 1
 		})
 	}

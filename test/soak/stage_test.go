@@ -133,15 +133,22 @@ func (s *stage) write(r rules) {
 	}
 }
 
+// token lets who shows it see the rules of a process.
+const token = "only-for-this-test"
+
 // newReplicas starts the command, once for each policy.
 func (s *stage) newReplicas() {
 	s.t.Helper()
 	s.rulesPath = filepath.Join(s.t.TempDir(), "rules.yaml")
 	s.rules = rules{hot: 10, cost: 20}
 	s.write(s.rules)
+	tokenFile := filepath.Join(filepath.Dir(s.rulesPath), "token")
+	if err := os.WriteFile(tokenFile, []byte(token), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
 	start := func(name string, more ...string) *servetest.Replica {
 		r := servetest.Start(s.t, command, name, append(more, "--listen", "127.0.0.1:0", "--upstream", s.upstream.URL,
-			"--config", s.rulesPath, "--auth-listen", "127.0.0.1:0", "--auth-dialect", "nginx", "--api-listen", "127.0.0.1:0")...)
+			"--config", s.rulesPath, "--admin-token-file", tokenFile, "--auth-listen", "127.0.0.1:0", "--auth-dialect", "nginx", "--api-listen", "127.0.0.1:0")...)
 		s.replicas = append(s.replicas, r)
 		return r
 	}

@@ -236,27 +236,6 @@ func (d door) takeAndRefund(key string, cost int64) (verdict, string) {
 	return d.judge(s)
 }
 
-// quotaOf returns the quota of a limit of the rule that a process decides by now, or 0 if it does not say: it has no
-// such rule, or is not asked.
-func (d door) quotaOf(limit string) int64 {
-	s := d.ask("peek", "nobody", 0)
-	var told struct {
-		Limits []struct {
-			Name  string `json:"name"`
-			Quota int64  `json:"quota"`
-		} `json:"limits"`
-	}
-	if s.err != nil || s.status != http.StatusOK || json.Unmarshal(s.body, &told) != nil {
-		return 0
-	}
-	for _, l := range told.Limits {
-		if l.Name == d.rule+":"+limit {
-			return l.Quota
-		}
-	}
-	return 0
-}
-
 // newClient makes one that keeps its connections, and a patience of its own.
 func newClient() *http.Client {
 	return &http.Client{Timeout: servetest.Patience, Transport: &http.Transport{IdleConnTimeout: time.Minute}}
