@@ -19,7 +19,7 @@ build: ## the command, into bin/slidegate
 	go build -o bin/slidegate ./cmd/slidegate
 
 test: ## install what the tests need if it is missing, then test every module with the race detector
-	@scripts/need go cc curl redis-server nginx haproxy chromium
+	@scripts/need go cc curl redis-server nginx haproxy chromium valgrind
 	@scripts/each-module go test -race -timeout 15m ./...
 
 lint: ## gofmt, vet, staticcheck, tidy modules, and the rules for tests
@@ -39,7 +39,7 @@ fuzz: ## fuzz every fuzz target for FUZZTIME (10s)
 	@FUZZTIME=$(FUZZTIME) scripts/fuzz
 
 cover: ## how much of the root module the tests of all modules reach together, 95 % at least
-	@scripts/need go cc redis-server nginx haproxy chromium
+	@scripts/need go cc redis-server nginx haproxy chromium valgrind
 	@scripts/cover
 
 soak: ## load, faults and reloads for SOAK (1h), and then every window and all memory is judged
