@@ -36,6 +36,7 @@ var checked = map[string]string{
 	"docs/redis.md sh":               "test/rediscases/page_test.go TestCommandsOfThePage",
 	"docs/redis.md go":               "test/rediscases/page_test.go TestProgramsOfThePage",
 	"docs/redis.md redis":            "test/rediscases/page_test.go TestRedisCommandsOfThePage",
+	"docs/releasing.md sh":           "test/release/release_test.go TestRelease",
 	"docs/rules.md yaml":             "cmd/slidegate/rules_test.go TestSchemaIsCommitted",
 	"docs/tutorial.md sh":            "cmd/slidegate/tutorial_test.go TestTutorialServes",
 }
