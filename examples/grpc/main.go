@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"log"
@@ -56,13 +55,10 @@ func main() {
 	address := flag.String("call", "", "be a client of the server at this address instead")
 	flag.Parse()
 
-	err := errors.ErrUnsupported
-	if *address != "" {
-		err = call(*address, 3)
-	} else {
-		err = serve(*listen)
+	if *address == "" {
+		log.Fatal(serve(*listen))
 	}
-	if err != nil {
+	if err := call(*address, 3); err != nil {
 		log.Fatal(err)
 	}
 }

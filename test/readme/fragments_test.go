@@ -49,6 +49,7 @@ func severalKeys(store slidegate.Store, name func(*http.Request) string) (*httpg
 }
 
 func warnings(mux *http.ServeMux, most int64) {
+	//lint:ignore SA4017 it is shown, not used
 	httpgate.FailOpen()   // requests pass
 	httpgate.FailClosed() // requests get a 503
 
@@ -60,7 +61,10 @@ func warnings(mux *http.ServeMux, most int64) {
 	})
 
 	httpgate.ByRoute(mux)
+
+	//lint:ignore SA4017 it is shown, not used
 	httpgate.ByEverybody()
+
 	httpgate.TrustProxies("10.0.0.0/8")
 }
 
