@@ -47,7 +47,7 @@ type batcher struct {
 	head   []string // arguments that are the same for all calls
 	clock  int      // where in head the clock is, or noClock
 	usual  string   // calls with this argument alone do not send it, if all in a batch are such
-	size   int      // integers in the reply to one call, after the clock of all, or anySize
+	limits int      // whose readings the reply to one call has, or none of a status alone, or anyNumber
 	most   int      // calls in a batch
 
 	calls, batches sync.Pool
@@ -68,11 +68,11 @@ type lane struct {
 // noClock is in place of the position of a clock where none is sent.
 const noClock = -1
 
-// anySize is the size of replies that say themselves how long they are: there is one call in a batch then.
-const anySize = 0
+// anyNumber is in place of the number of limits where replies are of another kind: there is one call in a batch then.
+const anyNumber = -1
 
-func newBatcher(s *Store, script *Script, head []string, clock, size, most int) *batcher {
-	b := &batcher{store: s, script: script, head: head, clock: clock, size: size, most: most, lanes: map[uint16]*lane{}}
+func newBatcher(s *Store, script *Script, head []string, clock, limits, most int) *batcher {
+	b := &batcher{store: s, script: script, head: head, clock: clock, limits: limits, most: most, lanes: map[uint16]*lane{}}
 	b.inFlight.expire = b.expire
 	return b
 }
@@ -374,20 +374,19 @@ func (bt *batch) judge(reply []int64, err error) error {
 // check tells whether a reply can be one of our scripts: what a client made of another reply must not
 // be read as an answer.
 func (bt *batch) check(reply []int64) error {
-	size := bt.b.size
-	if size == anySize {
-		size = max(1, len(reply)-1)
-	}
-	if want := 1 + len(bt.calls)*size; len(reply) != want {
-		return fmt.Errorf("a reply of %d integers, want %d", len(reply), want)
-	}
-	if reply[0] <= 0 && bt.b.store.clock == nil {
+	if len(reply) == 0 || reply[0] <= 0 && bt.b.store.clock == nil {
 		return errReply
 	}
-	for i := 1; i < len(reply); i += size {
-		if reply[i] < -1 || reply[i]%statuses > maxStatus {
+	rest := reply[1:]
+	for range bt.calls {
+		n := partSize(rest, bt.b.limits)
+		if n == 0 {
 			return errReply
 		}
+		rest = rest[n:]
+	}
+	if len(rest) > 0 {
+		return errReply
 	}
 	return nil
 }
@@ -412,17 +411,18 @@ func (bt *batch) pack() {
 
 // settle answers the callers and empties the batch.
 func (bt *batch) settle(reply []int64, err error) {
-	size := bt.b.size
-	if size == anySize {
-		size = len(reply) - 1
+	var rest []int64
+	if err == nil {
+		rest = reply[1:]
 	}
-	for i, c := range bt.calls {
+	for _, c := range bt.calls {
 		if err != nil {
 			c.settle(0, nil, err)
 			continue
 		}
-		start, end := 1+i*size, 1+(i+1)*size
-		c.settle(reply[0], reply[start:end:end], nil)
+		n := partSize(rest, bt.b.limits)
+		c.settle(reply[0], rest[:n:n], nil)
+		rest = rest[n:]
 	}
 	clear(bt.calls)
 	clear(bt.keys)

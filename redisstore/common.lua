@@ -91,7 +91,7 @@ local function strange(s)
   return nil
 end
 
--- counter makes the functions that read and write counters, of others that are there.
+-- counter makes the functions that read counters and put them together, of others that are there.
 local function counter(get, put, strange)
   -- read returns the start of the stored window, the units before it and those in it; nil if s is no counter, false if
   -- it is of a newer format.
@@ -107,16 +107,16 @@ local function counter(get, put, strange)
     return start, prev, cur
   end
 
-  -- write stores a counter until its last unit has no weight left, and grace longer.
-  local function write(key, window, start, prev, cur, now, grace)
+  -- state returns how long a counter is to live in milliseconds, as text: until its last unit has no weight left, and
+  -- grace longer; and its value.
+  local function state(window, start, prev, cur, now, grace)
     -- floor(units * (window - elapsed) / window) is 0 from elapsed = window - floor((window - 1) / units) on.
     local gone, units = start + window, prev
     if cur > 0 then gone, units = gone + window, cur end
     local unseen = (window - 1) / units
     gone = gone - (unseen - unseen % 1)
-    local n, life = start / window, math.max(0, gone - now) + grace
-    if life == 0 then return redis.call('DEL', key) end
-    redis.call('PSETEX', key, string.format('%d', life), '\245\11' .. put(n < 0 and -2 * n - 1 or 2 * n) .. put(prev) .. put(cur))
+    local n, life = start / window, gone > now and gone - now + grace or grace
+    return string.format('%d', life), '\245\11' .. put(n < 0 and -2 * n - 1 or 2 * n) .. put(prev) .. put(cur)
   end
 
   -- current returns whether a value is a counter or nothing, the start of the window that counts at now, units of the
@@ -132,5 +132,5 @@ local function counter(get, put, strange)
     return true, at, prev, cur, weighed - weighed % 1 + cur
   end
 
-  return current, write, read
+  return current, state, read
 end

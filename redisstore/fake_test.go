@@ -65,9 +65,13 @@ func (s sent) answer() []int64 {
 	reply := []int64{1000}
 	for _, cost := range s.decisions() {
 		units, _ := strconv.ParseInt(cost, 10, 64)
-		reply = append(reply, units*statuses+1, 1000, 0)
+		reply = append(reply, units*headFlags*statuses+1)
+		if units%2 == 1 { // some parts are longer
+			reply[len(reply)-1] += (hasAt + hasBack) * statuses
+			reply = append(reply, 1000, 0)
+		}
 		for range s.limits() - 1 {
-			reply = append(reply, units, 1000, 0)
+			reply = append(reply, units*headFlags)
 		}
 	}
 	return reply

@@ -23,9 +23,9 @@ var _ slidegate.Plan = (*plan)(nil)
 func newPlan(s *Store, limits []slidegate.Limit) *plan {
 	p := &plan{store: s, limits: limits, names: newNaming(s.prefix, limits), args: limitArgs(limits)}
 	p.takes, p.peeks = newDecider(s, "t", limits), newDecider(s, "p", limits)
-	p.refunds = newBatcher(s, refundScript, []string{""}, 0, 1, 1)
-	p.resets = newBatcher(s, resetScript, []string{""}, 0, 1, 1)
-	p.charges = newBatcher(s, chargesScript, []string{""}, 0, anySize, 1)
+	p.refunds = newBatcher(s, refundScript, []string{""}, 0, 0, 1)
+	p.resets = newBatcher(s, resetScript, []string{""}, 0, 0, 1)
+	p.charges = newBatcher(s, chargesScript, []string{""}, 0, anyNumber, 1)
 	return p
 }
 
@@ -51,7 +51,7 @@ func newDecider(s *Store, verb string, limits []slidegate.Limit) *batcher {
 		clock, head = len(head), append(head, "")
 		head[0] = strings.ToUpper(verb[:1]) + verb[1:]
 	}
-	b := newBatcher(s, takeScript, append(head, resolutions...), clock, readingSize*len(limits), s.folding)
+	b := newBatcher(s, takeScript, append(head, resolutions...), clock, len(limits), s.folding)
 	b.usual = "1"
 	return b
 }
@@ -149,14 +149,46 @@ func (p *plan) call(b *batcher, key string) *call {
 }
 
 // The replies of the scripts, in integers. The script's clock comes first, then for each call its part. The first number
-// of a part has a status below statuses, and the units of the first limit times statuses. The lowest bit of a status says
+// of a part has a status below statuses, and statuses times the head of the first limit. The lowest bit of a status says
 // that the request was admitted, the others count the values that were not understood. If that number is negative, nothing was
-// done, for a value has a newer format. A refund and a reset reply a status alone.
+// done, for a value has a newer format, and nothing follows. A refund and a reset reply a status alone.
+//
+// The head of a limit has its units, and flags that say what of At and Back follows. Most often neither does.
 const (
-	statuses    = 64
-	maxStatus   = 1 + 2*slidegate.MaxLimits
-	readingSize = 3 // of each limit: Units, At, Back
+	statuses  = 64
+	maxStatus = 1 + 2*slidegate.MaxLimits
+
+	hasAt     = 1 // else it is now, or for a counter the start of the window that now is in
+	hasBack   = 2 // else it is 0
+	headFlags = 4
 )
+
+// partSize returns the length of the part of one call at the beginning of a reply; 0 if that can be none.
+func partSize(reply []int64, limits int) (n int) {
+	if len(reply) == 0 || reply[0] < -1 || reply[0]%statuses > maxStatus {
+		return 0
+	}
+	if limits == anyNumber {
+		return len(reply)
+	}
+	if limits == 0 || reply[0] < 0 {
+		return 1
+	}
+	for i := range limits {
+		if n >= len(reply) || reply[n] < 0 {
+			return 0
+		}
+		head := reply[n]
+		if i == 0 {
+			head /= statuses
+		}
+		n += 1 + int(head&hasAt+head&hasBack/hasBack)
+	}
+	if n > len(reply) {
+		return 0
+	}
+	return n
+}
 
 // decode reads the answer of one decision, and how many values were not understood.
 func (p *plan) decode(now int64, reply []int64, answer *slidegate.Answer) (strange int64, err error) {
@@ -165,10 +197,28 @@ func (p *plan) decode(now int64, reply []int64, answer *slidegate.Answer) (stran
 		return 0, p.store.newer()
 	}
 	answer.Allowed, answer.Now = status&1 == 1, now
+	head, rest := reply[0]/statuses, reply[1:]
 	for i := range p.limits {
-		r := reply[i*readingSize:]
-		answer.Readings[i] = slidegate.Reading{At: r[1], Units: r[0], Back: r[2]}
+		if i > 0 {
+			head, rest = rest[0], rest[1:]
+		}
+		r := &answer.Readings[i]
+		r.Units, r.At = head/headFlags, p.usualAt(i, now)
+		if head&hasAt != 0 {
+			r.At, rest = rest[0], rest[1:]
+		}
+		if head&hasBack != 0 {
+			r.Back, rest = rest[0], rest[1:]
+		}
 	}
-	answer.Readings[0].Units /= statuses
 	return status >> 1, nil
+}
+
+// usualAt returns the At of a reading that a reply leaves out.
+func (p *plan) usualAt(limit int, now int64) int64 {
+	if p.limits[limit].Algorithm != slidegate.SlidingCounter {
+		return now
+	}
+	window := p.limits[limit].Window.Milliseconds()
+	return now - ((now%window)+window)%window
 }

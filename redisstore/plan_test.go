@@ -70,18 +70,34 @@ func TestWhatIsSent(t *testing.T) {
 	}
 }
 
-// TestAnswersAreRead: the verdict is the lowest bit of the status.
+// TestAnswersAreRead: the verdict is the lowest bit of the status, and what a reply leaves out is what is usual.
 func TestAnswersAreRead(t *testing.T) {
-	c := &scripted{reply: []int64{5000, 0, 4000, 0, 8, 3000, 9}}
-	p := bind(t, New(c), named(t, "10/m"), named(t, "10/h,counter"))
-	want := slidegate.Answer{Allowed: true, Now: 5000}
-	want.Readings[0] = slidegate.Reading{At: 4000, Units: 7}
-	want.Readings[1] = slidegate.Reading{At: 3000, Units: 8, Back: 9}
-	for status, allowed := range map[int64]bool{0: false, 1: true, 2: false, 3: true, 5: true} {
-		c.reply[1], want.Allowed = 7*statuses+status, allowed
-		for verb, ask := range map[string]func(context.Context, string, int64) (slidegate.Answer, error){"take": p.Take, "peek": p.Peek} {
-			if got, err := ask(background, "k", 1); err != nil || got != want {
-				t.Errorf("a %s of status %d is %+v, %v", verb, status, got, err)
+	for _, c := range []struct {
+		now          int64
+		log, counter []int64 // heads without units, and what follows
+		at           [2]int64
+		back         [2]int64
+	}{
+		{5000, []int64{0}, []int64{0}, [2]int64{5000, 4000}, [2]int64{}},
+		{5000, []int64{hasAt, 3000}, []int64{hasBack, 9}, [2]int64{3000, 4000}, [2]int64{0, 9}},
+		{5000, []int64{hasBack, 3000}, []int64{hasAt, 2000}, [2]int64{5000, 2000}, [2]int64{3000, 0}},
+		{5000, []int64{hasAt + hasBack, 3000, 9}, []int64{hasAt + hasBack, 0, 0}, [2]int64{3000, 0}, [2]int64{9, 0}},
+		{-1, []int64{0}, []int64{0}, [2]int64{-1, -2000}, [2]int64{}},
+		{-2000, []int64{0}, []int64{0}, [2]int64{-2000, -2000}, [2]int64{}},
+	} {
+		script := new(scripted)
+		p := bind(t, New(script, WithClock(func() time.Time { return time.UnixMilli(c.now) })), named(t, "10/m"), named(t, "10/2s,counter"))
+		c.counter[0] += 8 * headFlags
+		want := slidegate.Answer{Now: c.now}
+		want.Readings[0] = slidegate.Reading{Units: 7, At: c.at[0], Back: c.back[0]}
+		want.Readings[1] = slidegate.Reading{Units: 8, At: c.at[1], Back: c.back[1]}
+		for status, allowed := range map[int64]bool{0: false, 1: true, 2: false, 3: true, 5: true} {
+			head := (7*headFlags+c.log[0])*statuses + status
+			script.reply, want.Allowed = slices.Concat([]int64{c.now, head}, c.log[1:], c.counter), allowed
+			for verb, ask := range map[string]func(context.Context, string, int64) (slidegate.Answer, error){"take": p.Take, "peek": p.Peek} {
+				if got, err := ask(background, "k", 1); err != nil || got != want {
+					t.Errorf("a %s that is replied %d is %+v, %v, want %+v", verb, script.reply, got, err, want)
+				}
 			}
 		}
 	}
@@ -89,7 +105,8 @@ func TestAnswersAreRead(t *testing.T) {
 
 // TestOtherRepliesAreNoAnswer: a script or a client that is not ours.
 func TestOtherRepliesAreNoAnswer(t *testing.T) {
-	for _, reply := range [][]int64{nil, {5000}, {5000, 1}, {5000, 1, 1}, {5000, 1, 1, 2, 3}, {5000, 18, 1, 2}, {5000, statuses - 1, 1, 2}, {5000, -2, 1, 2}, {0, 1, 1, 2}} {
+	for _, reply := range [][]int64{nil, {5000}, {5000, 1, 1}, {5000, 1, 1, 2, 3}, {5000, 18}, {5000, statuses - 1}, {5000, -2}, {5000, -1, 0}, {0, 1},
+		{5000, hasAt * statuses}, {5000, hasBack * statuses}, {5000, (hasAt + hasBack) * statuses, 1}, {5000, (hasAt + hasBack) * statuses, 1, 2, 3}} {
 		p := bind(t, New(&scripted{reply: reply}), named(t, "10/m"))
 		if a, err := p.Take(background, "k", 1); !errors.Is(err, slidegate.ErrUnavailable) || a.Allowed {
 			t.Errorf("a reply of %d is %+v, %v", reply, a, err)
@@ -103,7 +120,7 @@ func TestOtherRepliesAreNoAnswer(t *testing.T) {
 
 // TestNewerFormatIsNotDecided, and is told apart from a store that cannot be asked.
 func TestNewerFormatIsNotDecided(t *testing.T) {
-	c := &scripted{reply: []int64{5000, -1, 0, 0}}
+	c := &scripted{reply: []int64{5000, -1}}
 	s := New(c)
 	p := bind(t, s, named(t, "10/m"))
 	a, err := p.Take(background, "k", 1)
@@ -112,7 +129,6 @@ func TestNewerFormatIsNotDecided(t *testing.T) {
 	}
 	errs := []error{err}
 	_, err = p.Peek(background, "k", 1)
-	c.reply = c.reply[:2]
 	errs = append(errs, err, p.Refund(background, "k", a, 1), p.Reset(background, "k"))
 	for _, err := range errs {
 		if !errors.Is(err, slidegate.ErrUnavailable) || !errors.Is(err, ErrNewerFormat) {
@@ -126,7 +142,7 @@ func TestNewerFormatIsNotDecided(t *testing.T) {
 
 // TestReplacedValuesAreCounted when a charge replaced them, not when they were only met.
 func TestReplacedValuesAreCounted(t *testing.T) {
-	c := &scripted{reply: []int64{5000, 5, 0, 0, 0, 0, 0}}
+	c := &scripted{reply: []int64{5000, 5, 0}}
 	s := New(c)
 	p := bind(t, s, named(t, "10/m"), named(t, "20/m"))
 	p.Take(background, "k", 1)
@@ -213,7 +229,7 @@ func TestEachChangeIsOneLine(t *testing.T) {
 // TestOutagesMayBeLeftToTheGate: what is said of values is not.
 func TestOutagesMayBeLeftToTheGate(t *testing.T) {
 	var j journal
-	c := &scripted{reply: []int64{5000, 3, 0, 0}}
+	c := &scripted{reply: []int64{5000, 3}}
 	c.before = func(context.Context, sent) error { return errors.New("connection reset") }
 	p := bind(t, New(c, WithLogger(j.logger()), WithoutOutages()), named(t, "10/m"))
 	if _, err := p.Take(t.Context(), "secret", 1); !errors.Is(err, slidegate.ErrUnavailable) {
@@ -230,7 +246,7 @@ func TestOutagesMayBeLeftToTheGate(t *testing.T) {
 func TestForeignValuesAreTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var j journal
-		c := &scripted{reply: []int64{5000, 3, 0, 0}}
+		c := &scripted{reply: []int64{5000, 3}}
 		p := bind(t, New(c, WithLogger(j.logger())), named(t, "10/m"))
 		ask := func() {
 			for range 10 {
@@ -253,7 +269,7 @@ func TestForeignValuesAreTold(t *testing.T) {
 
 // TestNoErrorNamesAKey.
 func TestNoErrorNamesAKey(t *testing.T) {
-	for _, reply := range [][]int64{{1}, {5000, -1, 0, 0}} {
+	for _, reply := range [][]int64{{1}, {5000, -1}} {
 		p := bind(t, New(&scripted{reply: reply}), named(t, "10/m"))
 		if _, err := p.Take(background, "secret", 1); err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("got %v", err)
@@ -317,7 +333,7 @@ func TestWhatCannotBeBuilt(t *testing.T) {
 // TestADecisionAllocatesLittle: the text of its keys and the context of its batch, with a channel. Pools
 // forget, so what counts is the least of several.
 func TestADecisionAllocatesLittle(t *testing.T) {
-	p := bind(t, New(still{5000, statuses + 1, 4000, 0, 1, 4000, 0}), named(t, "10/m"), named(t, "20/h,counter"))
+	p := bind(t, New(still{5000, headFlags*statuses + 1, headFlags}), named(t, "10/m"), named(t, "20/h,counter"))
 	least := 100.0
 	for range 100 {
 		least = min(least, testing.AllocsPerRun(1, func() { p.Take(background, "user:42", 1) }))

@@ -225,7 +225,7 @@ local function refund_large(key, s, window, at)
 end
 
 local function refund_counter(key, s, window, at)
-  local _, write, read = counter(get, put, strange)
+  local _, state, read = counter(get, put, strange)
   local start, prev, cur = read(s, window)
   if at == start then
     cur = math.max(0, cur - cost)
@@ -235,7 +235,8 @@ local function refund_counter(key, s, window, at)
     return
   end
   if cur == 0 and prev == 0 then return redis.call('DEL', key) end
-  write(key, window, start, prev, cur, now, grace)
+  local life, value = state(window, start, prev, cur, now, grace)
+  if life == '0' then redis.call('DEL', key) else redis.call('PSETEX', key, life, value) end
 end
 
 local function refund_log(key, s, form, window, at)

@@ -3,8 +3,10 @@
 --   KEYS   for each request, for each limit, where the limit's state lives
 --   ARGV   what is asked; for each limit: quota, window; the clock, if what is asked says so; for each log with a
 --          resolution: that; for each request its cost, or nothing if all are 1
---   reply  now; then for each request, for each limit: Units, At, Back, as slidegate.Reading has them, with the status of
---          the request in the Units of its first limit: 64 * Units + status, or -1 alone for a status of -1
+--   reply  now; then for each request, for each limit: 4 * Units, plus 1 if At follows, plus 2 if Back does; At, but not
+--          where it is now, or for a counter the start of the window that now is in; Back, but not where it is 0. Units,
+--          At and Back are those of slidegate.Reading. The first number of a request is 64 times that, plus its status;
+--          it is -1 alone for a status of -1
 --
 -- What is asked is a letter and one for each limit: 't' to take or 'p' to peek, 'T' or 'P' with a clock of the
 -- caller's; 'l' for a log, 'r' for a log with a resolution of more than a millisecond, 'c' for a counter.
@@ -13,8 +15,9 @@
 -- refused one; -1 where the request was not decided, for a value of it has a newer format.
 --
 -- Most of it is one run of statements, and not functions: to make those, and to hand over what they work on, took a
--- fifth of the time of a decision. A limit is read, and charged later if all have room. A log counts what was recorded
--- after edge, that is now - window. What it comes to is in locals:
+-- fifth of the time of a decision. What most requests come to is done first, in few of them. Of others, each limit is
+-- read and, while all before had room, what a charge would make of it is put together; it is written if all have room. A
+-- log counts what was recorded after edge, that is now - window. What it comes to is in locals:
 --
 --   newest, oldest   recorded times of the newest entry and of the oldest that counts
 --   units, last      units that count, and those of the newest entry
@@ -182,8 +185,9 @@ end
 
 -- What is asked, and when. Most often it is to take, of one log.
 local limits, next_arg, charging, now, grace = 1, 4, true, nil, 0
-local steps, counters, current, write -- of limits that have them
-if ARGV[1] ~= 'tl' then
+local steps, counters, current, state -- of limits that have them
+local log, count = ARGV[1] == 'tl', false -- one, to be charged
+if not log then
   local what = ARGV[1]:byte()
   limits, charging = #ARGV[1] - 1, what == 116 or what == 84 -- t, T
   next_arg = 2 * limits + 2
@@ -199,143 +203,253 @@ if ARGV[1] ~= 'tl' then
       counters[l] = true
     end
   end
-  if counters then current, write = counter(get, put, strange) end
+  log, count = ARGV[1] == 'Tl', ARGV[1] == 'tc' or ARGV[1] == 'Tc'
 end
 if not now then
   local time = redis.call('TIME')
   now = time[1] * 1000 + (time[2] - time[2] % 1000) / 1000
 end
 
-local KEYS, ARGV, call, pack, unpacked, reply, saved = KEYS, ARGV, redis.call, struct.pack, struct.unpack, {now, 0, 0, 0}, limits > 1 and {}
-local cost, costs, first_quota, first_edge = 1, ARGV[next_arg], ARGV[2] + 0, now - ARGV[3]
-local k, r = 0, 2 -- where the keys and the reply of a request begin
-for _ = 1, #KEYS / limits do
-  local allowed, garbage, s, newest, units, oldest, last, from, p, stop, page, total, back_size = true, 0
-  if costs then cost, next_arg = ARGV[next_arg] + 0, next_arg + 1 end
-
-  for l = 1, limits do
-    local key, edge, room, used, back, sound = KEYS[k + l], first_edge, first_quota - cost, nil, 0, false
-    if l > 1 then edge, room = now - ARGV[2 * l + 1], ARGV[2 * l] - cost end
-    if cost == 0 then room = 1e13 end
-    s = redis.pcall('GETRANGE', key, '0', '135') -- all of a small value, head and areas of a large log
-    if counters and counters[l] then
-      sound, newest, back, units, used = current(s, ARGV[2 * l + 1] + 0, now)
-    else
-      repeat -- once; it is left where what was found is not sound
-        local size, tag, span = #s, nil, nil -- an error has no length
-        newest, units = 0, 0
-        if size == 136 then
-          tag, newest, span, units, last, total, back_size, p, stop = unpacked('>I2i7I6I6I6I6I1I1I1', s)
-          if tag ~= 0xF50A or p > stop or stop > 50 or back_size > 50 then break end
-          total, p, stop, page = total + units, 87 + p, 86 + stop, -1
-        elseif size > 26 then
-          tag, newest, span, units, last = unpacked('>I2i7I6I6I6', s)
-          if tag ~= 0xF509 then break end
-          p, stop, page = 28, size, nil
-        else
-          sound = s == ''
-          break
-        end
-        if last < 1 or units < last or units > 1e12 or newest > 2 ^ 52 or newest < -2 ^ 52 then break end
-        if newest <= edge then
-          newest, units, sound = 0, 0, true
-          break
-        end
-        oldest, from = newest - span, s
-        while oldest <= edge and p <= stop do
-          local n, gap
-          n, gap, p = next_entry(s, p)
-          if not n then break end
-          oldest, units = oldest + gap, units - n
-        end
-        if not p then break end
-        if p > stop and page then
-          units, oldest, from, p, stop, page = pages(next_entry)(key, s, edge, newest)
-          if not units then break end
-        elseif oldest > newest or units < last or p > stop and (oldest < newest or units > last) then
-          break
-        end
-        if units > room then -- quota are left once the oldest units have gone that are too many
-          back = oldest
-          if units > room + 1 then
-            local _, leaver = pages(next_entry)
-            back = leaver(key, s, units - room, units, oldest, newest, from, p, stop, page)
-            if not back then break end
-          end
-        end
-        sound = true
-      until true
-      if not sound then newest, units, back = 0, 0, 0 end
-      used = units
-    end
-    if not sound then
-      if strange(s) == false then
-        allowed, garbage = false, -1
-        break
-      end
-      garbage = garbage + 2
-    end
-    if used > room then allowed = false end
-    local i = r + 3 * l - 3
-    reply[i], reply[i + 1], reply[i + 2] = units, newest, back
-    if l < limits then saved[l] = {s, newest, units, oldest, last, from, p, stop, page, total, back_size} end
-  end
-
-  if garbage < 0 then
-    reply[r] = -1
-    for i = r + 1, r + 3 * limits - 1 do reply[i] = 0 end
-  elseif not allowed then
-    reply[r] = 64 * reply[r]
-  elseif charging and cost > 0 then
-    for l = limits, 1, -1 do
-      if l < limits then s, newest, units, oldest, last, from, p, stop, page, total, back_size = unpack(saved[l], 1, 11) end
-      local key, at, life, entry, i = KEYS[k + l], now, ARGV[2 * l + 1], '', r + 3 * l - 3
-      if counters and counters[l] then
-        at, units = newest, units + cost
-        write(key, life + 0, at, reply[i + 2], units, now, grace)
-      else
-        -- A key lives until its limit is full again. The server counts from the TIME of this script, or, before 7.2,
-        -- from a moment later: a key is never gone too soon.
-        if steps and steps[l] then at = now + -now % steps[l] end
-        if at < newest and units > 0 then at = newest end
-        if at > now or grace > 0 then life = at - now + life + grace end -- else it is text already
-        if units > 0 then
-          local before, gap = units - last, at - newest
-          if gap > 0 then -- what was the newest gets a successor
-            before, entry = units, last == 1 and put(2 * gap) or put(2 * gap + 1) .. put(last)
-          end
-          units = units + cost
-          last = units - before
-          if page then
-            local base = (total - units + cost) % 2 ^ 48 -- before the oldest entry
-            if page < 0 and back_size + #entry <= 50 then
-              call('SETRANGE', key, '0', pack('>I2i7I6I6I6I6I1I1I1c0c0', 0xF50A, at, at - oldest, units, last, base,
-                back_size + #entry, p - 87, stop - 86, s:sub(37, 36 + back_size), entry))
-              call('PEXPIRE', key, life)
-            else
-              local _, _, charge = pages(next_entry)
-              if not charge(key, s, life, at, at - oldest, units, last, base, from, p, stop, page, entry, newest) then
-                units, garbage = 0, garbage + 2
-              end
-            end
-          elseif stop - p + #entry < 76 then -- a byte more, and it still fits into two areas: an entry has 12 at most
-            call('PSETEX', key, life, pack('>I2i7I6I6I6c0c0', 0xF509, at, at - oldest, units, last, from:sub(p, stop), entry))
-          else
-            local _, _, _, split = pages(next_entry)
-            call('PSETEX', key, life, split(at, at - oldest, units, last, from:sub(p, stop) .. entry))
-          end
-        end
-        if units == 0 then -- it begins anew
-          units = cost
-          call('PSETEX', key, life, pack('>I2i7I6I6I6', 0xF509, at, 0, cost, cost))
-        end
-      end
-      reply[i], reply[i + 1] = units, at
-    end
-    reply[r] = 64 * units + 1 + garbage
-  else
-    reply[r] = 64 * reply[r] + 1
-  end
-  k, r = k + limits, r + 3 * limits
+local KEYS, ARGV, call, pcall, pack, unpacked = KEYS, ARGV, redis.call, redis.pcall, struct.pack, struct.unpack
+local cost, costs, first_quota, first_window = 1, ARGV[next_arg], ARGV[2] + 0, ARGV[3] + 0
+local first_edge = now - first_window
+local whole = grace > 0 and first_window + grace or ARGV[3] -- else it is text already
+local reply, r, k, aside = {now, 0, 0, 0}, 1, 0, limits > 1 and {}
+local start, prefix -- of a counter in the window of now
+if count then
+  start = now - now % first_window
+  local n = start / first_window
+  prefix = '\245\11' .. put(n < 0 and -2 * n - 1 or 2 * n)
 end
+
+for _ = 1, #KEYS / limits do
+  local s, done
+  if costs then cost, next_arg = ARGV[next_arg] + 0, next_arg + 1 end
+  local charges = charging and cost > 0
+
+  -- The usual request is of one limit and has room: in a small log, whose newest entry is one unit and did not come in
+  -- this millisecond, in a log that is not there, or in a counter that was charged in the window of now.
+  if (log or count) and charges then
+    local key = KEYS[k + 1]
+    s = pcall('GETRANGE', key, '0', '135') -- all of a small value, head and areas of a large log
+    local size = #s -- an error has no length
+    if count and size > #prefix and s:sub(1, #prefix) == prefix then
+      local p = #prefix + 1
+      local prev, cur, more = s:byte(p, p + 2)
+      if more or prev > 0x7F then
+        prev, p = get(s, p)
+        cur, p = get(s, p or size + 1)
+        if p ~= size + 1 then cur = nil end
+      elseif cur and cur > 0x7F then
+        cur = nil
+      end
+      if cur and prev <= 1e12 then
+        local used, units = prev * (first_window - (now - start)) / first_window, cur + cost
+        used = used - used % 1 + units
+        if used <= first_quota then
+          local value, unseen = units < 0x80 and prev < 0x80 and prefix .. string.char(prev, units), (first_window - 1) / units
+          local life = string.format('%d', start + 2 * first_window - (unseen - unseen % 1) - now + grace) -- as state has it
+          call('PSETEX', key, life, value or prefix .. put(prev) .. put(units))
+          r, done, reply[r + 1] = r + 1, true, 256 * units + 1
+          if prev > 0 then r, reply[r], reply[r + 1] = r + 1, 256 * units + 129, prev end
+        end
+      end
+    elseif log and size > 26 and size < 100 then
+      local tag, newest, span, units, last = unpacked('>I2i7I6I6I6', s)
+      local oldest, gap, p = newest - span, now - newest, 28
+      while oldest <= first_edge and p <= size do
+        local a, b, c = s:byte(p, p + 2) -- most entries are one unit, and have three bytes at most
+        if a < 0x80 and a % 2 == 0 then
+          oldest, units, p = oldest + a / 2, units - 1, p + 1
+        elseif b and b % 2 == 0 and a >= 0x80 and a < 0xC0 then
+          oldest, units, p = oldest + (a - 0x80) * 0x80 + b / 2, units - 1, p + 2
+        elseif c and c % 2 == 0 and a >= 0xC0 and a < 0xE0 then
+          oldest, units, p = oldest + (a - 0xC0) * 0x8000 + b * 0x80 + c / 2, units - 1, p + 3
+        else
+          break
+        end
+      end
+      if oldest > first_edge and gap > 0 and gap < 0x100000 and last == 1 and tag == 0xF509 and units > 0
+        and units + cost <= first_quota and (p <= size and oldest <= newest or units == 1 and oldest == newest) then
+        local format, entry = '>I2i7I6I6I6c0I1', 2 * gap -- what was the newest gets a successor
+        if gap >= 0x2000 then
+          format, entry = '>I2i7I6I6I6c0I3', 0xC00000 + entry
+        elseif gap >= 0x40 then
+          format, entry = '>I2i7I6I6I6c0I2', 0x8000 + entry
+        end
+        units = units + cost
+        call('PSETEX', key, whole, pack(format, 0xF509, now, now - oldest, units, cost, s:sub(p), entry))
+        r, done, reply[r + 1] = r + 1, true, 256 * units + 1
+      end
+    elseif log and s == '' and cost <= first_quota then
+      call('PSETEX', key, whole, pack('>I2i7I6I6I6', 0xF509, now, 0, cost, cost))
+      r, done, reply[r + 1] = r + 1, true, 256 * cost + 1
+    end
+  end
+
+  if not done then
+    local allowed, garbage = true, 0
+    -- How a limit stands, and what a charge would make of it: write says whether value is 1 all that is stored, 2 its head
+    -- and areas, 3 what charge needs for it, or 4 what split needs. usual is the At that a reply leaves out.
+    local first, newest, units, back, at, write, life, value, usual = r + 1, nil
+
+    for l = 1, limits do
+      local edge, room, sound, used = first_edge, first_quota - cost, false, nil
+      if l > 1 then edge, room = now - ARGV[2 * l + 1], ARGV[2 * l] - cost end
+      if cost == 0 then room = 1e13 end
+      local key = KEYS[k + l]
+      usual = now
+      if l > 1 or not s then s = pcall('GETRANGE', key, '0', '135') end
+      if counters and counters[l] then
+        local window = ARGV[2 * l + 1] + 0
+        if not current then current, state = counter(get, put, strange) end
+        usual = now - now % window
+        sound, newest, back, units, used = current(s, window, now)
+        if used <= room and charges then
+          at, write = newest, 1
+          life, value = state(window, at, back, units + cost, now, grace)
+        end
+      else
+        local size, tag, span, oldest, last, from, p, stop, page, total, back_size = #s, nil -- an error has no length
+        newest, units, back = 0, 0, 0
+        repeat -- once; it is left where what was found is not sound
+          if size == 136 then
+            tag, newest, span, units, last, total, back_size, p, stop = unpacked('>I2i7I6I6I6I6I1I1I1', s)
+            if tag ~= 0xF50A or p > stop or stop > 50 or back_size > 50 then break end
+            total, p, stop, page = total + units, 87 + p, 86 + stop, -1
+          elseif size > 26 then
+            tag, newest, span, units, last = unpacked('>I2i7I6I6I6', s)
+            if tag ~= 0xF509 then break end
+            p, stop = 28, size
+          else
+            sound = s == ''
+            break
+          end
+          if last < 1 or units < last or units > 1e12 or newest > 2 ^ 52 or newest < -2 ^ 52 then break end
+          if newest <= edge then
+            newest, units, sound = 0, 0, true
+            break
+          end
+          oldest, from = newest - span, s
+          while oldest <= edge and p <= stop do
+            local a, b, c = s:byte(p, p + 2) -- most entries are one unit, and have three bytes at most
+            if c and c % 2 == 0 and a >= 0xC0 and a < 0xE0 then
+              oldest, units, p = oldest + (a - 0xC0) * 0x8000 + b * 0x80 + c / 2, units - 1, p + 3
+            elseif b and b % 2 == 0 and a >= 0x80 and a < 0xC0 then
+              oldest, units, p = oldest + (a - 0x80) * 0x80 + b / 2, units - 1, p + 2
+            elseif a < 0x80 and a % 2 == 0 then
+              oldest, units, p = oldest + a / 2, units - 1, p + 1
+            else
+              local n, gap
+              n, gap, p = next_entry(s, p)
+              if not n then break end
+              oldest, units = oldest + gap, units - n
+            end
+          end
+          if not p then break end
+          if p > stop and page then
+            units, oldest, from, p, stop, page = pages(next_entry)(key, s, edge, newest)
+            if not units then break end
+          elseif oldest > newest or units < last or p > stop and (oldest < newest or units > last) then
+            break
+          end
+          if units > room then -- quota are left once the oldest units have gone that are too many
+            back = oldest
+            if units > room + 1 then
+              local _, leaver = pages(next_entry)
+              back = leaver(key, s, units - room, units, oldest, newest, from, p, stop, page)
+              if not back then break end
+            end
+          end
+          sound = true
+        until true
+        if not sound then newest, units, back = 0, 0, 0 end
+        used = units
+
+        if charges and allowed and used <= room then
+          -- A key lives until its limit is full again. The server counts from the TIME of this script, or, before 7.2,
+          -- from a moment later: a key is never gone too soon.
+          at, life = now, ARGV[2 * l + 1]
+          if steps and steps[l] then at = now + -now % steps[l] end
+          if at < newest and units > 0 then at = newest end
+          if at > now or grace > 0 then life = at - now + life + grace end -- else it is text already
+          if units == 0 then -- it begins anew
+            write, value = 1, pack('>I2i7I6I6I6', 0xF509, at, 0, cost, cost)
+          else
+            local before, gap, entry = units - last, at - newest, ''
+            if gap > 0 then -- what was the newest gets a successor
+              before, entry = units, last == 1 and put(2 * gap) or put(2 * gap + 1) .. put(last)
+            end
+            local all = units + cost
+            last = all - before
+            if page then
+              local base = (total - units) % 2 ^ 48 -- before the oldest entry
+              if page < 0 and back_size + #entry <= 50 then
+                write, value = 2, pack('>I2i7I6I6I6I6I1I1I1c0c0', 0xF50A, at, at - oldest, all, last, base,
+                  back_size + #entry, p - 87, stop - 86, s:sub(37, 36 + back_size), entry)
+              else
+                write, value = 3, {key, s, life, at, at - oldest, all, last, base, from, p, stop, page, entry, newest}
+              end
+            elseif stop - p + #entry < 76 then -- a byte more, and it still fits into two areas: an entry has 12 at most
+              write, value = 1, pack('>I2i7I6I6I6c0c0', 0xF509, at, at - oldest, all, last, from:sub(p, stop), entry)
+            else
+              write, value = 4, {at, at - oldest, all, last, from:sub(p, stop) .. entry}
+            end
+          end
+        end
+      end
+      if not sound then
+        if strange(s) == false then
+          allowed, garbage = false, -1
+          break
+        end
+        garbage = garbage + 2
+      end
+      if used > room then allowed = false end
+      r = r + 1
+      local head, n = r, 4 * units
+      if newest ~= usual then n, r, reply[r + 1] = n + 1, r + 1, newest end
+      if back ~= 0 then n, r, reply[r + 1] = n + 2, r + 1, back end
+      reply[head] = n
+      if aside and allowed and charges then aside[l] = {units, back, usual, at, write, life, value} end
+    end
+
+    local status = 0
+    if garbage < 0 then
+      r, reply[first] = first, -1
+    elseif allowed and charges then
+      r = first - 1
+      for l = 1, limits do
+        if aside then units, back, usual, at, write, life, value = unpack(aside[l], 1, 7) end
+        local key = KEYS[k + l]
+        units = units + cost
+        if write == 1 then
+          call('PSETEX', key, life, value)
+        elseif write == 2 then
+          call('SETRANGE', key, '0', value)
+          call('PEXPIRE', key, life)
+        else
+          local _, _, charge, split = pages(next_entry)
+          if write == 4 then
+            call('PSETEX', key, life, split(unpack(value)))
+          elseif not charge(unpack(value)) then
+            units, garbage = cost, garbage + 2
+            call('PSETEX', key, life, pack('>I2i7I6I6I6', 0xF509, at, 0, cost, cost))
+          end
+        end
+        r = r + 1
+        local head, n = r, 4 * units
+        if at ~= usual then n, r, reply[r + 1] = n + 1, r + 1, at end
+        if back ~= 0 then n, r, reply[r + 1] = n + 2, r + 1, back end
+        reply[head] = n
+      end
+      status = 1 + garbage
+    elseif allowed then
+      status = 1
+    end
+    if garbage >= 0 then reply[first] = 64 * reply[first] + status end
+  end
+  k = k + limits
+end
+for i = r + 1, #reply do reply[i] = nil end
 return reply

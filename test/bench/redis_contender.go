@@ -39,7 +39,7 @@ const (
 
 // Floors are no limiters. They are our store through the client that the command uses by default, and through the other,
 // with a script that decides nothing: it reads the server's clock, reads the key, writes 28 bytes with an expiry, which is
-// the least that a log of one charge can be, and says two numbers. Whoever keeps an exact log does that at least. What
+// the least that a log of one charge can be, and says a number. Whoever keeps an exact log does that at least. What
 // Floors miss is not to be had through that client on this machine, by a script for each decision or by one for all that wait.
 func Floors(addr func() string) []Contender {
 	floor := func(connect connecting, options ...redisstore.Option) func(int64, time.Duration) Limiter {
@@ -116,12 +116,14 @@ func openRedis(connect connecting, algorithm slidegate.Algorithm, options ...red
 // A leastClient is a client of the store that runs another script than it is told to.
 type leastClient func(ctx context.Context, keys, args []string) ([]int64, error)
 
+// leastScript replies what the store wants to hear: now, and of each request that it was admitted, as the first unit.
 const leastScript = `
-local now, reply = redis.call('TIME')[1] * 1000, {}
-for i, key in ipairs(KEYS) do
-  redis.call('GET', key)
-  redis.call('PSETEX', key, ARGV[3], '0123456789012345678901234567')
-  reply[2 * i - 1], reply[2 * i] = 1, now
+local call, keys, life = redis.call, KEYS, ARGV[3]
+local reply = {call('TIME')[1] * 1000}
+for i = 1, #keys do
+  call('GET', keys[i])
+  call('PSETEX', keys[i], life, '0123456789012345678901234567')
+  reply[i + 1] = 257
 end
 return reply`
 
@@ -148,17 +150,9 @@ func leastThroughGoRedis(addr string) (redisstore.Client, func()) {
 // Prompt implements [redisstore.PromptClient], as the clients do that it stands for.
 func (leastClient) Prompt() bool { return true }
 
-// Run implements [redisstore.Client]. It makes of two numbers what the store wants to hear: admitted, as the first unit.
+// Run implements [redisstore.Client].
 func (c leastClient) Run(ctx context.Context, _ *redisstore.Script, keys, args []string) ([]int64, error) {
-	least, err := c(ctx, keys, args)
-	if err != nil {
-		return nil, err
-	}
-	reply := []int64{least[1]}
-	for ; len(least) > 0; least = least[2:] {
-		reply = append(reply, 64+least[0], least[1], 0)
-	}
-	return reply, nil
+	return c(ctx, keys, args)
 }
 
 func openRedisRate(addr string, quota int64, window time.Duration) Limiter {

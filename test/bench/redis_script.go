@@ -84,7 +84,7 @@ func (r *Redis) flushQueue(q *queue, verdict int) (admitted int) {
 // Ours returns our store on a Redis. An outcome is about the first limit, and the verdict about all.
 func Ours(r *Redis, prefix string, limits ...slidegate.Limit) *Scripted {
 	s := &Scripted{verdict: 1}
-	client := &direct{redis: r, log: s, size: 1 + 3*len(limits), hashes: map[*redisstore.Script]string{}}
+	client := &direct{redis: r, log: s, size: 1 + len(limits), hashes: map[*redisstore.Script]string{}}
 	store := redisstore.New(client, redisstore.WithPrefix(prefix), redisstore.WithTimeout(time.Minute))
 	limiter := slidegate.MustNew(store, limits...)
 	s.Take = func(at time.Time, key string, cost int64) Outcome {

@@ -185,7 +185,7 @@ func (f *fake) Run(_ context.Context, s *redisstore.Script, keys, args []string)
 	if s.Name() != "take" {
 		return []int64{42, 1}, nil
 	}
-	return []int64{42, 64*1 + 1, 42, 0}, nil // admitted at 42 ms, as the first unit
+	return []int64{42, 256*1 + 1}, nil // admitted at 42 ms, as the first unit
 }
 
 // TestAnyClientWillDo that has the one method, and it is asked once for a request.

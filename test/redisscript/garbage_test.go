@@ -204,7 +204,7 @@ func TestFoldedDecisionsAreEachTheirOwn(t *testing.T) {
 	keys := []string{s.key("x", l), s.key("new", l), s.key("x", l), s.key("y", l)}
 	reply, err := s.run(s.take, keys, append(args, "3", "1", "3", "0"))
 	now := s.clock.Now().UnixMilli()
-	want := []int64{now, 64*3 + 1, now, 0, -1, 0, 0, 64 * 3, now, now, 1, 0, 0}
+	want := []int64{now, 64*(4*3) + 1, -1, 64 * (4*3 + 2), now, 64*1 + 1, 0}
 	if err != nil || fmt.Sprint(reply) != fmt.Sprint(want) {
 		t.Errorf("reply %v, %v, want %v", reply, err, want)
 	}

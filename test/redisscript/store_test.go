@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -150,29 +151,52 @@ func (p *scriptPlan) decide(mode, key string, costs ...int64) ([]slidegate.Answe
 	if err != nil {
 		return nil, err
 	}
-	if want := 1 + 3*len(costs)*len(p.limits); len(reply) != want {
-		return nil, fmt.Errorf("%d numbers in reply, want %d", len(reply), want)
-	}
-	answers := make([]slidegate.Answer, len(costs))
+	answers, rest := make([]slidegate.Answer, len(costs)), reply[1:]
 	for i := range answers {
-		if answers[i], err = p.answer(reply[0], reply[1+3*i*len(p.limits):]); err != nil {
+		if answers[i], rest, err = p.answer(reply[0], rest); err != nil {
 			return nil, err
 		}
+	}
+	if len(rest) > 0 {
+		return nil, fmt.Errorf("%d numbers too many in a reply of %d", len(rest), len(reply))
 	}
 	return answers, nil
 }
 
-func (p *scriptPlan) answer(now int64, reply []int64) (slidegate.Answer, error) {
-	if reply[0] < 0 {
-		return slidegate.Answer{}, errNewer
+// answer reads the part of a reply that one decision has, and returns what is behind it.
+func (p *scriptPlan) answer(now int64, reply []int64) (a slidegate.Answer, rest []int64, err error) {
+	next := func() (n int64) {
+		if len(reply) == 0 {
+			err = errors.New("a reply is too short")
+			return 0
+		}
+		n, reply = reply[0], reply[1:]
+		return n
 	}
-	a := slidegate.Answer{Allowed: reply[0]%2 == 1, Now: now}
-	p.s.replaced += reply[0] % 64 / 2
-	for i := range p.limits {
-		a.Readings[i] = slidegate.Reading{Units: reply[3*i], At: reply[3*i+1], Back: reply[3*i+2]}
+	first := next()
+	if first < 0 {
+		return a, nil, errNewer
 	}
-	a.Readings[0].Units /= 64
-	return a, nil
+	a.Allowed, a.Now = first%2 == 1, now
+	p.s.replaced += first % 64 / 2
+	head := first / 64
+	for i, l := range p.limits {
+		if i > 0 {
+			head = next()
+		}
+		r := slidegate.Reading{Units: head / 4, At: now}
+		if window := l.Window.Milliseconds(); l.Algorithm == slidegate.SlidingCounter {
+			r.At = int64(math.Floor(float64(now)/float64(window))) * window
+		}
+		if head&1 > 0 {
+			r.At = next()
+		}
+		if head&2 > 0 {
+			r.Back = next()
+		}
+		a.Readings[i] = r
+	}
+	return a, reply, err
 }
 
 func (p *scriptPlan) one(mode, key string, cost int64) (slidegate.Answer, error) {
