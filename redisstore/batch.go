@@ -30,13 +30,17 @@ func (c *call) settle(now int64, reply []int64, err error) {
 }
 
 // abreast is how many batches of a lane may be under way before a call waits for one of them to be
-// answered, and is then folded with the others that wait. Up to so many concurrent callers nobody waits. Fewer would
-// fold more and let a call wait longer; docs/adr/0013 has what was measured.
-const abreast = 4
+// answered, and is then folded with the others that wait. Up to so many concurrent callers nobody waits. When a whole
+// batch waits it is sent at once, while fewer than mostAbreast are under way: far from Redis they are many.
+// docs/adr/0013 has what was measured.
+const (
+	abreast     = 2
+	mostAbreast = 4
+)
 
 // A batcher runs one script for the callers of one plan. While few batches are under way a call is
 // sent at once, by itself. Otherwise it waits, and the next batch to be answered is followed by one with
-// all that wait, up to most. Calls of different hash slots are in different lanes.
+// all that wait, up to most; so many that wait are also sent before. Calls of different hash slots are in different lanes.
 //
 // Every call is answered by its deadline. A batch has the deadline of its oldest call. A call that
 // waits is seen to when a batch of its lane is answered or given up, and those that are under way when
@@ -111,22 +115,23 @@ func (b *batcher) ask(ctx context.Context, c *call) (now int64, reply []int64, e
 		return 0, nil, err
 	}
 	c.entered = time.Now()
-	here := ctx.Done() == nil && b.store.steady() && b.store.courtesy.tryHere()
-	switch bt := b.enter(c, here); {
+	gone := ctx.Done()
+	switch bt := b.enter(c, gone == nil); {
 	case bt == nil:
-		if here {
-			b.store.courtesy.here.Add(-1)
-		}
-	case here:
+	case bt.here:
 		bt.runHere()
 	default:
 		go bt.run()
 	}
-	select {
-	case <-c.done:
-	case <-ctx.Done():
-		c.left.Store(true)
-		return 0, nil, ctx.Err()
+	if gone == nil {
+		<-c.done // a select takes longer
+	} else {
+		select {
+		case <-c.done:
+		case <-gone:
+			c.left.Store(true)
+			return 0, nil, ctx.Err()
+		}
 	}
 	if err := c.err; err != nil {
 		// What failed may still be in the hands of a client that has not returned.
@@ -140,20 +145,24 @@ func (b *batcher) ask(ctx context.Context, c *call) (now int64, reply []int64, e
 	return now, reply, nil
 }
 
-// enter returns a batch that is to be sent, here or in a goroutine of its own; nil if the call has to
-// wait for another to be answered.
-func (b *batcher) enter(c *call, here bool) *batch {
+// enter returns a batch that is to be sent, by a caller who stays if it may be, or in a goroutine of its own; nil if the
+// call has to wait for another to be answered.
+func (b *batcher) enter(c *call, stays bool) *batch {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	l := b.lane(c.slot)
 	if b.most > 1 && l.inFlight >= abreast {
 		l.waiting = append(l.waiting, c)
+		if len(l.waiting) == b.most && l.inFlight < mostAbreast {
+			l.inFlight++
+			go b.batch(l).runWaiting()
+		}
 		return nil
 	}
 	l.inFlight++
 	bt := b.batch(l)
 	bt.calls = append(bt.calls, c)
-	b.start(bt, here)
+	b.start(bt, stays && b.store.steady() && b.store.courtesy.tryHere())
 	return bt
 }
 

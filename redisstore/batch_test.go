@@ -92,7 +92,7 @@ func TestFewCallersAreSentAtOnce(t *testing.T) {
 		p := bind(t, New(g), named(t, "10/m"))
 		all := takeAll(t.Context(), p, abreast)
 		synctest.Wait()
-		if got := sizes(g.sent(), 1); !slices.Equal(got, []int{1, 1, 1, 1}) {
+		if got := sizes(g.sent(), 1); !slices.Equal(got, slices.Repeat([]int{1}, abreast)) {
 			t.Errorf("calls of %v decisions are under way, want %d of 1", got, abreast)
 		}
 		close(g.gate)
@@ -139,6 +139,35 @@ func TestThoseWhoWaitAreFolded(t *testing.T) {
 					t.Errorf("%+v after %d decisions in %d calls, %d of them folded", st, c.callers, abreast+len(c.want), folded)
 				}
 			})
+		})
+	}
+}
+
+// TestAFullCallWaitsForNoAnswer, while few are under way.
+func TestAFullCallWaitsForNoAnswer(t *testing.T) {
+	const folding = 10
+	for waiting, want := range map[int][]int{
+		folding - 1:   nil,
+		folding:       {folding},
+		2*folding - 1: {folding},
+		5 * folding:   slices.Repeat([]int{folding}, mostAbreast-abreast),
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			g := newGated()
+			p := bind(t, New(g, WithFolding(folding)), named(t, "10/m"))
+			all := []<-chan outcome{takeAll(t.Context(), p, abreast)}
+			synctest.Wait()
+			for range waiting { // one after the other, as callers come
+				all = append(all, takeAll(t.Context(), p, 1))
+				synctest.Wait()
+			}
+			if got := sizes(g.sent(), 1)[abreast:]; !slices.Equal(got, want) {
+				t.Errorf("of %d that wait calls of %v decisions are under way, want %v", waiting, got, want)
+			}
+			close(g.gate)
+			for _, some := range all {
+				checkOwn(t, some)
+			}
 		})
 	}
 }
@@ -220,8 +249,8 @@ func TestClusterFoldsWithinAHashSlot(t *testing.T) {
 			}()
 		}
 		synctest.Wait()
-		if n := len(g.sent()); n != 3*abreast {
-			t.Errorf("%d calls are under way, want %d in each of 3 slots", n, abreast)
+		if n := len(g.sent()); n != 3*(abreast+1) {
+			t.Errorf("%d calls are under way, want %d and a full one in each of 3 slots", n, abreast)
 		}
 		close(g.gate)
 		for range cap(results) {

@@ -71,7 +71,7 @@ var escaper = strings.NewReplacer("%", "%25", "}", "%7D")
 // A closing brace, which would end the tag, becomes %7D, and a percent sign %25. What is then longer than
 // longestTag becomes %sha256: and the hash of the key; no escaped key has an s behind a percent sign.
 func escape(key string) string {
-	if strings.ContainsAny(key, "%}") {
+	if strings.IndexByte(key, '%') >= 0 || strings.IndexByte(key, '}') >= 0 {
 		if e := escaper.Replace(key); len(e) <= longestTag {
 			return e
 		}
