@@ -215,9 +215,9 @@ local cost, costs, first_quota, first_window = 1, ARGV[next_arg], ARGV[2] + 0, A
 local first_edge = now - first_window
 local whole = grace > 0 and first_window + grace or ARGV[3] -- else it is text already
 local reply, r, k, aside = {now, 0, 0, 0}, 1, 0, limits > 1 and {}
-local start, prefix -- of a counter in the window of now
+local start, prefix, lives -- of a counter in the window of now
 if count then
-  start = now - now % first_window
+  start, lives = now - now % first_window, {} -- by units
   local n = start / first_window
   prefix = '\245\11' .. put(n < 0 and -2 * n - 1 or 2 * n)
 end
@@ -247,8 +247,12 @@ for _ = 1, #KEYS / limits do
         local used, units = prev * (first_window - (now - start)) / first_window, cur + cost
         used = used - used % 1 + units
         if used <= first_quota then
-          local value, unseen = units < 0x80 and prev < 0x80 and prefix .. string.char(prev, units), (first_window - 1) / units
-          local life = string.format('%d', start + 2 * first_window - (unseen - unseen % 1) - now + grace) -- as state has it
+          local value, life = units < 0x80 and prev < 0x80 and prefix .. string.char(prev, units), lives[units]
+          if not life then -- as state has it
+            local unseen = (first_window - 1) / units
+            life = string.format('%d', start + 2 * first_window - (unseen - unseen % 1) - now + grace)
+            lives[units] = life
+          end
           call('PSETEX', key, life, value or prefix .. put(prev) .. put(units))
           r, done, reply[r + 1] = r + 1, true, 256 * units + 1
           if prev > 0 then r, reply[r], reply[r + 1] = r + 1, 256 * units + 129, prev end

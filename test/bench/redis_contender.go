@@ -33,14 +33,17 @@ const (
 
 // The names of [Floors].
 const (
-	FloorName      = "floor-rueidis"
-	FloorAloneName = "floor-rueidis-alone"
+	FloorName         = "floor-rueidis"
+	FloorAloneName    = "floor-rueidis-alone"
+	FloorLogName      = "floor-log-rueidis"
+	FloorLogAloneName = "floor-log-rueidis-alone"
 )
 
 // Floors are no limiters. They are our store through the client that the command uses by default, and through the other,
-// with a script that decides nothing: it reads the server's clock, reads the key, writes 28 bytes with an expiry, which is
-// the least that a log of one charge can be, and says a number. Whoever keeps an exact log does that at least. What
-// Floors miss is not to be had through that client on this machine, by a script for each decision or by one for all that wait.
+// with a script that decides nothing: it reads the server's clock, reads the key, writes it with an expiry, and says a
+// number. What it writes is nine bytes, which a counter needs, or for a log what it found and a byte more, beginning with 27:
+// who keeps an exact log keeps every charge. What Floors miss is not to be had through that client on this machine, by a
+// script for each decision or by one for all that wait.
 func Floors(addr func() string) []Contender {
 	floor := func(connect connecting, options ...redisstore.Option) func(int64, time.Duration) Limiter {
 		return func(quota int64, window time.Duration) Limiter {
@@ -49,8 +52,10 @@ func Floors(addr func() string) []Contender {
 	}
 	alone := redisstore.WithFolding(1)
 	return []Contender{
-		{Name: FloorName, Open: floor(leastThroughRueidis)},
-		{Name: FloorAloneName, Open: floor(leastThroughRueidis, alone)},
+		{Name: FloorName, Open: floor(leastThroughRueidis(leastCounter))},
+		{Name: FloorAloneName, Open: floor(leastThroughRueidis(leastCounter), alone)},
+		{Name: FloorLogName, Open: floor(leastThroughRueidis(leastLog))},
+		{Name: FloorLogAloneName, Open: floor(leastThroughRueidis(leastLog), alone)},
 		{Name: "floor-goredis", Open: floor(leastThroughGoRedis)},
 		{Name: "floor-goredis-alone", Open: floor(leastThroughGoRedis, alone)},
 	}
@@ -116,28 +121,41 @@ func openRedis(connect connecting, algorithm slidegate.Algorithm, options ...red
 // A leastClient is a client of the store that runs another script than it is told to.
 type leastClient func(ctx context.Context, keys, args []string) ([]int64, error)
 
-// leastScript replies what the store wants to hear: now, and of each request that it was admitted, as the first unit.
-const leastScript = `
+// The scripts of floors reply what the store wants to hear: now, and of each request that it was admitted, as the first unit.
+const (
+	leastCounter = `
 local call, keys, life = redis.call, KEYS, ARGV[3]
 local reply = {call('TIME')[1] * 1000}
 for i = 1, #keys do
   call('GET', keys[i])
-  call('PSETEX', keys[i], life, '0123456789012345678901234567')
+  call('PSETEX', keys[i], life, '012345678')
   reply[i + 1] = 257
 end
 return reply`
+	leastLog = `
+local call, keys, life = redis.call, KEYS, ARGV[3]
+local reply = {call('TIME')[1] * 1000}
+for i = 1, #keys do
+  local found = call('GET', keys[i]) or '012345678901234567890123456'
+  call('PSETEX', keys[i], life, found .. '0')
+  reply[i + 1] = 257
+end
+return reply`
+)
 
-func leastThroughRueidis(addr string) (redisstore.Client, func()) {
-	c := must(rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}, DisableCache: true}))
-	script := rueidis.NewLuaScript(leastScript)
-	return leastClient(func(ctx context.Context, keys, args []string) ([]int64, error) {
-		return script.Exec(ctx, c, keys, args).AsIntSlice()
-	}), c.Close
+func leastThroughRueidis(source string) connecting {
+	return func(addr string) (redisstore.Client, func()) {
+		c := must(rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}, DisableCache: true}))
+		script := rueidis.NewLuaScript(source)
+		return leastClient(func(ctx context.Context, keys, args []string) ([]int64, error) {
+			return script.Exec(ctx, c, keys, args).AsIntSlice()
+		}), c.Close
+	}
 }
 
 func leastThroughGoRedis(addr string) (redisstore.Client, func()) {
 	c := goRedis(&redis.Options{Addr: addr, ContextTimeoutEnabled: true})
-	script := redis.NewScript(leastScript)
+	script := redis.NewScript(leastCounter)
 	return leastClient(func(ctx context.Context, keys, args []string) ([]int64, error) {
 		all := make([]any, len(args))
 		for i := range args {

@@ -74,11 +74,16 @@ func LoadTargets() (all []LoadTarget) {
 	return all
 }
 
-// FloorOfLoad returns the floor under a target of a load: what sends its scripts as the contender does.
+// FloorOfLoad returns the floor under a target of a load: what sends its scripts as the contender does, and stores at least
+// what its algorithm has to.
 func FloorOfLoad(t *LoadTarget) Floor {
-	const does = "a script that only reads the clock, reads the key and writes it"
-	if t.Folds {
-		return Floor{FloorName, does + ", for all that wait,"}
+	name, does := FloorName, "a script that only reads the clock, reads the key and writes it"
+	alone := FloorAloneName
+	if t.Contender == RedisLog || t.Contender == RedisLogAlone {
+		name, alone, does = FloorLogName, FloorLogAloneName, does+" and a byte more"
 	}
-	return Floor{FloorAloneName, does}
+	if t.Folds {
+		return Floor{name, does + ", for all that wait,"}
+	}
+	return Floor{alone, does}
 }
