@@ -67,9 +67,9 @@
 // is it known what they owe; of more, some begin afresh in Redis. A reply that is lost while a debt is charged charges it twice.
 //
 // The answer of the backup has its clock, and readings in which all but the share counts as used, so remaining units
-// and waits are those of the share. Of a counter the reset is told later than it is, and, for a cost above one, the
-// retry may be told earlier. A refund goes where the charge was made, as the answer itself tells; what
-// was taken over meanwhile stays in Redis until its window is over. A reset goes to both stores, and fails if one does.
+// and waits are those of the share. Of a counter the reset is told later than it is, and the retry may be told earlier, for a cost
+// above one, or where more is used than the share, since that was larger. A refund goes where the charge was made, as the answer itself
+// tells; what was taken over meanwhile stays in Redis until its window is over. A reset goes to both stores, and fails if one does.
 //
 // Where shares go by the live processes, [CountReplicas] counts them in Redis. The bound is then the quota and the largest share that each
 // had in the window. A process that starts while Redis is away sees no other, and has the whole quota. One that is cut off alone is, after a life and

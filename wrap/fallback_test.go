@@ -145,6 +145,28 @@ func TestTheBackupDecidesByAShare(t *testing.T) {
 	}
 }
 
+// TestACounterIsNeverToldToWaitTooLong: where more is used than the share, since that was larger, or more than a unit is asked
+// for, the retry may be too early. Nobody has room before it.
+func TestACounterIsNeverToldToWaitTooLong(t *testing.T) {
+	for seed := range uint64(2000) {
+		rng := rand.New(rand.NewPCG(57, seed))
+		quota, window, live := 2+rng.Int64N(8), time.Duration(2+rng.IntN(9))*time.Millisecond, 1
+		r := newRefuge(wrap.WithReplicas(func() int { return live }))
+		l := slidegate.MustNew(r.store, slidegate.Per(window, quota).Counter())
+		r.primary.off(errDown)
+		must(t)(l.TakeN(background, "a", 1+rng.Int64N(quota)))
+		live = 1 + rng.IntN(4)
+		cost := 1 + rng.Int64N(max(1, quota/int64(live)))
+		d := must(t)(l.PeekN(background, "a", cost))
+		if d.Allowed {
+			continue
+		}
+		if r.clock.Advance(d.RetryAfter() - time.Millisecond); must(t)(l.PeekN(background, "a", cost)).Allowed {
+			t.Errorf("seed %d: %s, and it fits a millisecond before", seed, d)
+		}
+	}
+}
+
 // TestNobodyIsRefilledByAnOutage: what the backup admitted counts when the primary is back, in each limit as far as it is
 // in its window, and in the backup too when the primary goes again.
 func TestNobodyIsRefilledByAnOutage(t *testing.T) {
