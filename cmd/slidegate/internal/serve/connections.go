@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"os"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -53,7 +52,7 @@ func (l *bounded) Accept() (net.Conn, error) {
 			continue
 		}
 		l.server.connections.Add(1)
-		return &clientConn{Conn: conn, listener: l, client: client}, nil
+		return newClientConn(conn, l, client), nil
 	}
 }
 
@@ -137,50 +136,65 @@ type clientConn struct {
 	net.Conn
 	listener *bounded
 	client   netip.Prefix
-	until    atomic.Int64 // the write deadline that the server has set, in Unix nanoseconds; 0 for none
+	reading  deadline
+	writing  deadline
 	left     sync.Once
+}
+
+func newClientConn(conn net.Conn, l *bounded, client netip.Prefix) *clientConn {
+	c := &clientConn{Conn: conn, listener: l, client: client}
+	c.reading.tell, c.writing.tell = conn.SetReadDeadline, conn.SetWriteDeadline
+	return c
+}
+
+// Read waits until the deadline that the server has set.
+func (c *clientConn) Read(p []byte) (n int, err error) {
+	if err := c.reading.begin(never); err != nil {
+		return 0, err
+	}
+	defer c.reading.end()
+	for {
+		n, err = c.Conn.Read(p)
+		if err == nil || !c.reading.goesOn(err, never) {
+			return n, err
+		}
+	}
 }
 
 // Write gives the client its time for every piece that it takes, within the deadline that the server has set.
 func (c *clientConn) Write(p []byte) (n int, err error) {
+	giveUp := c.giveUp()
+	if err := c.writing.begin(giveUp); err != nil {
+		return 0, err
+	}
+	defer c.writing.end()
 	for {
-		deadline, until := time.Now().Add(c.listener.server.clientTimeout), c.until.Load()
-		isOurs := until == 0 || deadline.UnixNano() < until
-		if !isOurs {
-			deadline = time.Unix(0, until)
-		}
-		if err := c.Conn.SetWriteDeadline(deadline); err != nil {
-			return n, err
-		}
 		taken, err := c.Conn.Write(p[n:])
-		n += taken
-		isStalled := isOurs && errors.Is(err, os.ErrDeadlineExceeded)
-		if isStalled && taken > 0 {
+		if n += taken; err == nil {
+			return n, nil
+		}
+		if taken > 0 {
+			giveUp = c.giveUp()
+		}
+		if c.writing.goesOn(err, giveUp) {
 			continue
 		}
-		if isStalled {
+		if errors.Is(err, os.ErrDeadlineExceeded) && !c.writing.comesBefore(giveUp) {
 			c.listener.server.shed(shedSlow)
 		}
 		return n, err
 	}
 }
 
-func (c *clientConn) SetWriteDeadline(t time.Time) error {
-	c.keep(t)
-	return c.Conn.SetWriteDeadline(t)
-}
+// giveUp is when a client that takes nothing from now on has had its time.
+func (c *clientConn) giveUp() time.Time { return time.Now().Add(c.listener.server.clientTimeout) }
+
+func (c *clientConn) SetReadDeadline(t time.Time) error { return c.reading.set(t) }
+
+func (c *clientConn) SetWriteDeadline(t time.Time) error { return c.writing.set(t) }
 
 func (c *clientConn) SetDeadline(t time.Time) error {
-	c.keep(t)
-	return c.Conn.SetDeadline(t)
-}
-
-func (c *clientConn) keep(t time.Time) {
-	if t.IsZero() {
-		c.until.Store(0)
-		return
-	}
-	c.until.Store(t.UnixNano())
+	return errors.Join(c.reading.set(t), c.writing.set(t))
 }
 
 func (c *clientConn) Close() error {
