@@ -318,9 +318,9 @@ func (g *Gate) orAddress(r *http.Request, id identity) (string, Reason, error) {
 
 func (g *Gate) addressKey(r *http.Request) (string, Reason, error) {
 	if g.addresses.header == "" && g.addresses.from == nil {
-		if p := peerAt(r.RemoteAddr, &g.addresses); p != nil {
-			g.note(r, p.addr, ReasonPeer)
-			return p.key, ReasonPeer, nil
+		if key, addr, err := peerAt(r.RemoteAddr, &g.addresses); err == nil {
+			g.note(r, addr, ReasonPeer)
+			return key, ReasonPeer, nil
 		}
 	}
 	addr, reason := g.addresses.Find(r)
@@ -337,27 +337,29 @@ type peer struct {
 	nat64       bool
 }
 
-// peers are those that asked last: all requests of a connection have one RemoteAddr. Where two meet in a
-// slot, the later one has it.
-var peers [4096]atomic.Pointer[peer]
+// peers are those that asked last: all requests of a connection have one RemoteAddr. Where two meet in a slot, it is whoever
+// asked twice in a row.
+var peers [4096]struct {
+	last   atomic.Pointer[peer]
+	missed atomic.Uint32 // a hash of who was not there last
+}
 
-// peerAt returns the peer of a RemoteAddr, nil if that is no address.
-func peerAt(remote string, a *Addresses) *peer {
-	slot := &peers[maphash.String(seed, remote)%uint64(len(peers))]
-	if p := slot.Load(); p != nil && p.remote == remote && p.prefix == a.prefix && p.nat64 == a.nat64 {
-		return p
+// peerAt returns the key and the address of a RemoteAddr, and an error if that is no address.
+func peerAt(remote string, a *Addresses) (key string, addr netip.Addr, err error) {
+	hash := maphash.String(seed, remote)
+	slot := &peers[hash%uint64(len(peers))]
+	if p := slot.last.Load(); p != nil && p.remote == remote && p.prefix == a.prefix && p.nat64 == a.nat64 {
+		return p.key, p.addr, nil
 	}
-	addr, _ := peerOf(remote)
-	key, err := a.kindKey(addr)
-	if err != nil {
-		return nil
+	addr, _ = peerOf(remote)
+	if key, err = a.kindKey(addr); err != nil || len(remote) > longestPeer {
+		return key, addr, err
 	}
-	// Whoever rewrites RemoteAddr may have cut it out of a header: nobody chooses how much is kept of that.
-	found := &peer{strings.Clone(remote), key, addr, a.prefix, a.nat64}
-	if len(remote) <= longestPeer {
-		slot.Store(found)
+	if missed := uint32(hash >> 32); slot.missed.Swap(missed) == missed {
+		// Whoever rewrites RemoteAddr may have cut it out of a header: nobody chooses how much is kept of that.
+		slot.last.Store(&peer{strings.Clone(remote), key, addr, a.prefix, a.nat64})
 	}
-	return found
+	return key, addr, nil
 }
 
 // longestPeer is the length of the longest RemoteAddr without a zone, in bytes.
