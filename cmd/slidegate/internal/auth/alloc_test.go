@@ -28,7 +28,7 @@ func TestAllocations(t *testing.T) {
 	g := httpgate.MustNew(slidegate.MustNew(store, slidegate.PerHour(1e9)), httpgate.WithoutContext(), httpgate.Observe(func(*httpgate.Event) { observed++ }))
 	h := door(t, auth.Config{Dialect: dialect(t, "nginx")}, g.Wrap)
 	r, w := ask("GET", "/auth", append([]string{"User-Agent", "a"}, nginx...)...), discard{http.Header{}}
-	if n := testing.AllocsPerRun(1000, func() { clear(w.h); h.ServeHTTP(w, r) }); n > 8 || observed == 0 {
-		t.Errorf("%v allocations for an admitted request, of %d, want at most 8", n, observed)
+	if n := testing.AllocsPerRun(1000, func() { clear(w.h); h.ServeHTTP(w, r) }); n > 4 || observed == 0 {
+		t.Errorf("%v allocations for an admitted request, of %d, want at most 4", n, observed)
 	}
 }

@@ -143,27 +143,38 @@ func parseURI(s string) (*url.URL, error) {
 }
 
 func isToken(s string) bool {
-	return s != "" && !strings.ContainsFunc(s, func(c rune) bool {
-		return !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("!#$%&'*+-.^_`|~", c))
-	})
+	for i := range len(s) {
+		c := s[i]
+		if !(c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0) {
+			return false
+		}
+	}
+	return s != ""
 }
 
-// header returns the fields that the client sent, as far as they are known: without those that the proxy
-// added. Of a list of addresses the last one, which is the client's, is left out.
-func (d Dialect) header(h http.Header) http.Header {
-	added := []string{d.method, d.uri, d.host, d.scheme, d.client, "X-Forwarded-For"}
-	out := make(http.Header, len(h))
-	for name, values := range h {
-		if !slices.Contains(added, name) {
-			out[name] = values
+// copyHeader copies the fields that the client sent, as far as they are known: without those that the proxy added. Of a list of
+// addresses the last one, which is the client's, is left out.
+func (d *Dialect) copyHeader(to, from http.Header) {
+	for name, values := range from {
+		if !d.isAdded(name) {
+			to[name] = values
 		}
 	}
-	if d.client == "X-Forwarded-For" {
-		if before := withoutLast(h[d.client]); len(before) > 0 {
-			out[d.client] = before
-		}
+	if d.client != "X-Forwarded-For" {
+		return
 	}
-	return out
+	if before := withoutLast(from[d.client]); len(before) > 0 {
+		to[d.client] = before
+	}
+}
+
+// isAdded tells of a field that the proxy adds.
+func (d *Dialect) isAdded(name string) bool {
+	switch name {
+	case d.method, d.uri, d.host, d.scheme, d.client, "X-Forwarded-For":
+		return true
+	}
+	return false
 }
 
 // withoutLast returns the lines of a list without its last member.

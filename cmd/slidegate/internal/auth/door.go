@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/slidegate/slidegate/httpgate"
@@ -54,7 +55,8 @@ type door struct {
 // New returns a handler that answers a proxy with 200 and the fields of the decision if gate admits the request
 // that the proxy asks about, and as gate does if it refuses. gate gets that request as the proxy got
 // it: its method, URI, host and fields, RemoteAddr the client that connected to the proxy, and in X-Forwarded-For
-// what that client sent, for a gate that trusts proxies in front. It has no body.
+// what that client sent, for a gate that trusts proxies in front. It has no body, and a
+// gate must not keep it: its memory is that of the next request when the handler has returned.
 //
 // What cannot be understood is never admitted, and never answered with a 5xx: proxies may let that pass.
 func New(c Config, gate func(http.Handler) http.Handler) (http.Handler, error) {
@@ -86,9 +88,12 @@ func New(c Config, gate func(http.Handler) http.Handler) (http.Handler, error) {
 	return &door{Config: c, addresses: addresses, gated: gate(http.HandlerFunc(admit))}, nil
 }
 
+// noStore is shared by all answers.
+var noStore = []string{"no-store"}
+
 // admit is what stands behind the gate.
 func admit(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Cache-Control", "no-store")
+	w.Header()["Cache-Control"] = noStore
 	w.WriteHeader(http.StatusOK)
 }
 
@@ -103,8 +108,10 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, r, http.StatusNotFound, "forward-auth is at "+d.Path)
 		return
 	}
-	q := &question{answer: answer{ResponseWriter: w, deny: d.DenyStatus}}
-	if err := d.rebuild(&q.original, r, client, reason); err != nil {
+	q := questions.Get().(*question)
+	defer q.release()
+	q.answer = answer{ResponseWriter: w, deny: d.DenyStatus}
+	if err := d.rebuild(q, r, client, reason); err != nil {
 		d.once(&d.saidFault, "a proxy asked in a way that its dialect does not have and got 400: is the recipe complete?", "dialect", d.Dialect.name, "error", err)
 		refuse(&q.answer, r, http.StatusBadRequest, err.Error())
 		return
@@ -113,10 +120,26 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.gated.ServeHTTP(&q.answer, &q.original)
 }
 
-// A question is the request that a proxy asks about, and what answers it, in one piece of memory.
+// A question is the request that a proxy asks about, and what answers it.
 type question struct {
 	answer
 	original http.Request
+	header   http.Header // of the original
+}
+
+// questions are for one request after the other.
+var questions = sync.Pool{New: func() any { return &question{header: http.Header{}} }}
+
+// mostFields is how many fields a request may have whose memory is kept.
+const mostFields = 64
+
+func (q *question) release() {
+	if len(q.header) > mostFields {
+		return
+	}
+	clear(q.header)
+	*q = question{header: q.header}
+	questions.Put(q)
 }
 
 // asked tells whether a trusted proxy connected, whatever it said.
@@ -144,7 +167,7 @@ func (d *door) isHere(r *http.Request) bool {
 }
 
 // rebuild makes the request that r asks about.
-func (d *door) rebuild(original, r *http.Request, client netip.Addr, reason httpgate.Reason) error {
+func (d *door) rebuild(q *question, r *http.Request, client netip.Addr, reason httpgate.Reason) error {
 	switch reason {
 	case httpgate.ReasonNoHeader:
 		return faulty("the field " + d.Dialect.client + " is missing")
@@ -155,6 +178,7 @@ func (d *door) rebuild(original, r *http.Request, client netip.Addr, reason http
 	if err != nil {
 		return err
 	}
+	original := &q.original
 	*original = *r.WithContext(r.Context())
 	original.Method, original.Host, original.RequestURI = method, host, uri.RequestURI()
 	original.URL = uri
@@ -162,7 +186,8 @@ func (d *door) rebuild(original, r *http.Request, client netip.Addr, reason http
 	if scheme == "" {
 		uri.Host = "" // as in a request line without it
 	}
-	original.Header = d.Dialect.header(r.Header)
+	d.Dialect.copyHeader(q.header, r.Header)
+	original.Header = q.header
 	original.RemoteAddr = netip.AddrPortFrom(client, 0).String()
 	original.Body, original.ContentLength, original.TransferEncoding = http.NoBody, 0, nil
 	original.TLS, original.Form, original.PostForm, original.MultipartForm = nil, nil, nil, nil

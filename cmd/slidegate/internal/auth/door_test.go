@@ -25,7 +25,7 @@ type seen struct{ requests []*http.Request }
 
 func (s *seen) gate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.requests = append(s.requests, r)
+		s.requests = append(s.requests, r.Clone(r.Context())) // the memory of r is that of the next one
 		next.ServeHTTP(w, r)
 	})
 }
