@@ -43,7 +43,11 @@ type Outcome struct {
 // used; a gate that has one of [FailClosed], [FailClosedWith] and [FailWith] does not admit what could
 // not be decided, and none admits what could not since the request's context had ended. Call [Outcome.Done]
 // when a request that was admitted has been served.
-func (g *Gate) Decide(r *http.Request) Outcome {
+func (g *Gate) Decide(r *http.Request) Outcome { return g.DecideInto(nil, r) }
+
+// DecideInto is Decide for an answer that has a header already: the fields are set on h, which becomes the Header of the outcome.
+// With a nil h it is Decide.
+func (g *Gate) DecideInto(h http.Header, r *http.Request) Outcome {
 	switch g.before(r) {
 	case exempt:
 		return Outcome{Admitted: true, Context: r.Context()}
@@ -64,7 +68,9 @@ func (g *Gate) Decide(r *http.Request) Outcome {
 	case !p.decided:
 		o.Admitted = g.failsOpen(p)
 	default:
-		o.Header = http.Header{}
+		if o.Header = h; h == nil {
+			o.Header = http.Header{}
+		}
 		g.speak(o.Header, p, plate)
 		o.Violated, o.Banned = plate.names(p.refused), p.banned
 	}

@@ -26,6 +26,15 @@ func ExampleGate_Decide() {
 	// false [calls] ["calls";r=0;t=60] [60]
 }
 
+func ExampleGate_DecideInto() {
+	gate := httpgate.MustNew(slidegate.MustNew(atTheEpoch(), slidegate.PerMinute(2).Named("calls")))
+	h := http.Header{"Content-Type": {"application/json"}}
+	o := gate.DecideInto(h, httptest.NewRequest("GET", "/", nil))
+	fmt.Println(o.Admitted, len(h), h["Ratelimit"])
+	// Output:
+	// true 3 ["calls";r=1;t=60]
+}
+
 // TestDecideIsWrapWithoutTheAnswer: of the same requests, one gate answers and its twin decides.
 func TestDecideIsWrapWithoutTheAnswer(t *testing.T) {
 	everything := httpgate.Headers(httpgate.Draft8, httpgate.Draft6, httpgate.Legacy)
