@@ -40,7 +40,7 @@ func TestAllocations(t *testing.T) {
 	r, w := httptest.NewRequest("POST", "/v1/take", nil), discard{http.Header{}}
 	r.Header.Set("Content-Type", "application/json")
 	r.Body, r.ContentLength = io.NopCloser(body), int64(len(text))
-	if n := testing.AllocsPerRun(1000, func() { clear(w.h); body.Reset(text); h.ServeHTTP(w, r) }); n > 9 || observed == 0 {
-		t.Errorf("%v allocations for an admitted take, of %d, want at most 9", n, observed)
+	if n := testing.AllocsPerRun(1000, func() { clear(w.h); body.Reset(text); h.ServeHTTP(w, r) }); n > 3 || observed == 0 {
+		t.Errorf("%v allocations for an admitted take, of %d, want at most 3", n, observed)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -49,23 +50,25 @@ type Results struct {
 	Results []Result `json:"results"`
 }
 
-func answerOf(d *slidegate.Decision) *Answer {
+// answerOf returns what there is to say of a decision, in memory of the question.
+func (a *question) answerOf(d *slidegate.Decision) *Answer {
 	binding := d.Binding()
-	a := &Answer{
+	a.limits = slices.Grow(a.limits[:0], d.Len())[:d.Len()]
+	a.answer = Answer{
 		Allowed: d.Allowed, Cost: d.Cost, Remaining: binding.Remaining, ResetMS: binding.ResetIn.Milliseconds(),
-		RetryMS: d.RetryAfter().Milliseconds(), Binding: binding.Limit.Name, Limits: make([]Limit, d.Len()),
+		RetryMS: d.RetryAfter().Milliseconds(), Binding: binding.Limit.Name, Limits: a.limits,
 	}
 	if d.Len() > 0 {
-		a.Time = d.At().UnixMilli()
+		a.answer.Time = d.At().UnixMilli()
 	}
-	for i := range a.Limits {
+	for i := range a.limits {
 		s := d.State(i)
-		a.Limits[i] = Limit{
+		a.limits[i] = Limit{
 			Name: s.Limit.Name, Quota: s.Limit.Quota, WindowMS: s.Limit.Window.Milliseconds(), Remaining: s.Remaining,
 			ResetMS: s.ResetIn.Milliseconds(), RetryMS: s.RetryIn.Milliseconds(), Refuses: d.Refuses(i),
 		}
 	}
-	return a
+	return &a.answer
 }
 
 func failed(status int, detail string) Result {
@@ -81,41 +84,41 @@ func undecided(err error) Result {
 	return failed(http.StatusServiceUnavailable, "the store could not be asked")
 }
 
-// do does what a request wants. The fields are those of a take, for the head of an answer.
-func (d *door) do(ctx context.Context, q *request) (result Result, fields http.Header) {
+// do does what a request wants. Those of a take have fields for the head of an answer, which are set on h unless it is nil.
+func (d *door) do(ctx context.Context, q *request, a *question, h http.Header) Result {
 	limiter := d.limiter(q.limiter)
 	switch {
 	case limiter == nil && q.limiter == "":
-		return failed(http.StatusBadRequest, "limiter: it is missing, and limits have names here: give that of a rule"), nil
+		return failed(http.StatusBadRequest, "limiter: it is missing, and limits have names here: give that of a rule")
 	case limiter == nil:
-		return failed(http.StatusNotFound, "limiter: none has that name"), nil
+		return failed(http.StatusNotFound, "limiter: none has that name")
 	case q.op == take:
-		return d.take(ctx, q, limiter)
+		return d.take(ctx, q, a, limiter, h)
 	case q.op == reset:
 		if err := limiter.Reset(ctx, q.key); err != nil {
-			return undecided(err), nil
+			return undecided(err)
 		}
-		return Result{Status: http.StatusNoContent}, nil
+		return Result{Status: http.StatusNoContent}
 	}
 	decision, err := limiter.PeekN(ctx, q.key, q.cost)
 	if err != nil {
-		return undecided(err), nil
+		return undecided(err)
 	}
-	return Result{Status: http.StatusOK, Answer: answerOf(&decision)}, nil
+	return Result{Status: http.StatusOK, Answer: a.answerOf(&decision)}
 }
 
 // take asks the gate, which tells the observers and knows the fields.
-func (d *door) take(ctx context.Context, q *request, limiter *slidegate.Limiter) (Result, http.Header) {
-	a := &question{asked: asked{ctx, limiter, q.key, q.cost}}
+func (d *door) take(ctx context.Context, q *request, a *question, limiter *slidegate.Limiter, h http.Header) Result {
+	a.asked = asked{ctx, limiter, q.key, q.cost}
 	a.request = *asking.WithContext(&a.asked)
-	o := d.gate.Decide(&a.request)
+	o := d.gate.DecideInto(h, &a.request)
 	switch {
 	case o.Err != nil:
-		return undecided(o.Err), nil
+		return undecided(o.Err)
 	case o.Admitted:
-		return Result{Status: http.StatusOK, Answer: answerOf(o.Decision)}, o.Header
+		return Result{Status: http.StatusOK, Answer: a.answerOf(o.Decision)}
 	}
-	return Result{Status: http.StatusTooManyRequests, Answer: answerOf(o.Decision)}, o.Header
+	return Result{Status: http.StatusTooManyRequests, Answer: a.answerOf(o.Decision)}
 }
 
 // asking is the request that a gate sees: everything about it is in its context.
@@ -129,10 +132,12 @@ type asked struct {
 	cost    int64
 }
 
-// A question is what is asked and the request that carries it, in one piece of memory.
+// A question is what is asked, the request that carries it, and what is answered, in one piece of memory.
 type question struct {
 	asked
 	request http.Request
+	answer  Answer
+	limits  []Limit // of the answer
 }
 
 func askedIn(r *http.Request) *asked { return r.Context().(*asked) }
@@ -169,7 +174,7 @@ func (d *door) doAll(ctx context.Context, requests []request) []Result {
 // often as there are requests.
 func (d *door) doChain(ctx context.Context, requests []request, results []Result, c chain) {
 	for n, i := range c {
-		results[i], _ = d.do(ctx, &requests[i])
+		results[i] = d.do(ctx, &requests[i], new(question), nil)
 		if results[i].Status != http.StatusServiceUnavailable {
 			continue
 		}
@@ -240,9 +245,12 @@ func appendNumber(b []byte, name string, n int64) []byte {
 
 // appendString writes the name of a limit, which is printable ASCII.
 func appendString(b []byte, s string) []byte {
-	if strings.ContainsAny(s, `"\<>&`) {
-		text, _ := json.Marshal(s) // there is nothing to fail
-		return append(b, text...)
+	for i := range len(s) {
+		switch s[i] {
+		case '"', '\\', '<', '>', '&':
+			text, _ := json.Marshal(s) // there is nothing to fail
+			return append(b, text...)
+		}
 	}
 	b = append(b, '"')
 	b = append(b, s...)

@@ -102,44 +102,46 @@ func (d *door) serveDescription(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (d *door) serveOne(w http.ResponseWriter, r *http.Request, op operation) {
-	buffer := buffers.Get().(*bytes.Buffer)
-	defer release(buffer)
-	if !read(buffer, w, r, maxBody) {
+	s := sheets.Get().(*sheet)
+	defer s.release()
+	if !read(&s.text, w, r, maxBody) {
 		return
 	}
-	q, err := parseRequest(buffer.Bytes(), op)
+	q, err := parseRequest(s.text.Bytes(), op)
 	if err != nil {
 		refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
-	result, fields := d.do(r.Context(), &q)
-	if result.Problem != nil {
+	result := d.do(r.Context(), &q, &s.question, w.Header())
+	switch {
+	case result.Problem != nil:
 		result.Problem.ServeHTTP(w, r)
-		return
-	}
-	h := w.Header()
-	for name, values := range fields {
-		h[name] = values
-	}
-	if result.Answer == nil {
-		h["Cache-Control"] = noStore
+	case result.Answer == nil:
+		w.Header()["Cache-Control"] = noStore
 		w.WriteHeader(result.Status)
-		return
+	default:
+		s.text.Reset()
+		write(w, result.Status, append(result.Answer.appendTo(s.text.AvailableBuffer()), '\n'))
 	}
-	buffer.Reset()
-	write(w, result.Status, append(result.Answer.appendTo(buffer.AvailableBuffer()), '\n'))
 }
 
-// buffers are for the body of a request, of which nothing is kept, and then for that of its answer.
-var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+// A sheet is paper for one request after the other, of which nothing is kept: for its body and then for that of its answer, and
+// for what is asked meanwhile.
+type sheet struct {
+	text     bytes.Buffer
+	question question
+}
 
-// largeBuffer is what is not kept for the next request, in bytes.
-const largeBuffer = 4 << 10
+var sheets = sync.Pool{New: func() any { return new(sheet) }}
 
-func release(b *bytes.Buffer) {
-	if b.Cap() <= largeBuffer {
-		b.Reset()
-		buffers.Put(b)
+// largeText is what is not kept for the next request, in bytes.
+const largeText = 4 << 10
+
+func (s *sheet) release() {
+	if s.text.Cap() <= largeText {
+		s.text.Reset()
+		s.question = question{limits: s.question.limits}
+		sheets.Put(s)
 	}
 }
 
@@ -168,15 +170,19 @@ func read(buffer *bytes.Buffer, w http.ResponseWriter, r *http.Request, limit in
 	if r.ContentLength < 0 || r.ContentLength > limit { // else net/http ends it there
 		body = http.MaxBytesReader(w, body, limit)
 	}
-	_, err := buffer.ReadFrom(body)
-	var tooLarge *http.MaxBytesError
-	switch {
-	case errors.As(err, &tooLarge):
-		refuse(w, r, http.StatusRequestEntityTooLarge, "allowed is a body of up to "+strconv.FormatInt(limit, 10)+" bytes")
-	case err != nil:
-		refuse(w, r, http.StatusBadRequest, "the body ends before its end")
+	if _, err := buffer.ReadFrom(body); err != nil {
+		refuseBody(w, r, err, limit)
+		return false
 	}
-	return err == nil
+	return true
+}
+
+func refuseBody(w http.ResponseWriter, r *http.Request, err error, limit int64) {
+	if _, isTooLarge := errors.AsType[*http.MaxBytesError](err); isTooLarge {
+		refuse(w, r, http.StatusRequestEntityTooLarge, "allowed is a body of up to "+strconv.FormatInt(limit, 10)+" bytes")
+		return
+	}
+	refuse(w, r, http.StatusBadRequest, "the body ends before its end")
 }
 
 func isJSON(contentType string) bool {
