@@ -125,7 +125,7 @@ func TestExamplesAreByTheFormula(t *testing.T) {
 		}
 		largest[e.store] = max(largest[e.store], e.hundred)
 	}
-	want := fmt.Sprintf("need %.0f MB for a process that holds them in memory, or `maxmemory` %.0f MB.", 2*largest["memory"]+30, 1.5*largest["Redis"])
+	want := fmt.Sprintf("need %.0f MB for a process that holds them in memory, or `maxmemory` %.0f MB.", 2*largest["memory"]+46, 1.5*largest["Redis"])
 	if !strings.Contains(page, want) {
 		t.Errorf("the page does not say: %s", want)
 	}

@@ -5,9 +5,12 @@ import (
 	"errors"
 	"log"
 	"log/slog"
+	"math"
 	"net/http"
 	"os"
 	"os/signal"
+	"runtime"
+	"runtime/debug"
 	"syscall"
 	"time"
 )
@@ -15,6 +18,7 @@ import (
 // run binds every address, says what it does, serves, and drains when it is told to end.
 func (s *server) run(ctx context.Context) error {
 	defer s.backend.close()
+	defer runtime.KeepAlive(ballast())
 	doors := s.doors()
 	all := doors
 	if s.admin != "" {
@@ -78,6 +82,19 @@ func (s *server) drain(doors []*door) error {
 		}
 	}
 	return err
+}
+
+// ballastSize is how much a process holds at least, as the collector sees it, in bytes.
+const ballastSize = 16 << 20
+
+// ballast returns memory that nobody touches, so that it takes none of the machine's. The collector runs when the heap has
+// doubled, which that of a process that holds little does dozens of times a second; with the ballast it does so seldom, for as
+// much again of garbage. GOGC is heeded as ever, and where GOMEMLIMIT is set memory is scarce: then there is none.
+func ballast() []byte {
+	if debug.SetMemoryLimit(-1) != math.MaxInt64 {
+		return nil
+	}
+	return make([]byte, ballastSize)
 }
 
 // mostStreams is how many requests a connection of HTTP/2 may have under way. One that resets them faster than they end is
