@@ -40,9 +40,9 @@ type Street struct {
 func Streets() []Street {
 	const kept = "a request over connections that are kept alive, client included: as many requests a second are a ratio of 1"
 	return []Street{
-		{"doors-auth", "forward-auth, " + kept, BareHTTP, 16_000, httpDoors(AuthDoor, authRequests, startAuth)},
-		{"doors-json", "POST /v1/take, " + kept, BareHTTP, 16_000, httpDoors(JSONDoor, jsonRequests, startJSON)},
-		{"doors-rls", "ShouldRateLimit of one descriptor, " + kept, RateLimit, 16_000, rlsDoors()},
+		{"doors-auth", "forward-auth, " + kept, BareHTTP, 4_000, httpDoors(AuthDoor, authRequests, startAuth)},
+		{"doors-json", "POST /v1/take, " + kept, BareHTTP, 4_000, httpDoors(JSONDoor, jsonRequests, startJSON)},
+		{"doors-rls", "ShouldRateLimit of one descriptor, " + kept, RateLimit, 4_000, rlsDoors()},
 	}
 }
 

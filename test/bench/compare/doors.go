@@ -11,7 +11,7 @@ var doors = bench.NewDoors(redis)
 
 func doorParts() (all []part) {
 	for _, s := range bench.Streets() {
-		p := part{name: s.Name, about: s.About, unit: "ns", rounds: 1}
+		p := part{name: s.Name, about: s.About, unit: "ns", rounds: brief}
 		for _, d := range s.Doors {
 			p.rows = append(p.rows, row{d.Name, s.Against, func() (float64, error) { return doors.Time(&s, &d) }})
 		}
