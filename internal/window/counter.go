@@ -96,35 +96,15 @@ func firstElapsed(prev, span, target int64) int64 {
 	return searchElapsed(prev, span, target)
 }
 
-// searchElapsed is firstElapsed for any product, searched with the formula itself: the closed form
-// says where to begin, and the formula in doubles has the last word.
+// searchElapsed is firstElapsed for any product, searched with the formula itself: the closed form, which is at most a
+// step off, says where to begin, and the formula in doubles has the last word.
 func searchElapsed(prev, span, target int64) int64 {
-	if weigh(prev, 0, span) <= target { // rounding took a unit off
-		return 0
+	e := max(0, span-int64(math.Ceil(float64(target+1)*float64(span)/float64(prev)))+1)
+	for e > 0 && weigh(prev, e-1, span) <= target {
+		e--
 	}
-	guess := span - int64(math.Ceil(float64(target+1)*float64(span)/float64(prev))) + 1
-	low, high := int64(0), span // weigh(low) > target, weigh(high) = 0 <= target
-	guess = min(max(guess, low+1), high)
-	for step := int64(1); ; step *= 2 {
-		if weigh(prev, guess, span) <= target {
-			high = guess
-			if guess = high - step; guess <= low {
-				break
-			}
-		} else {
-			low = guess
-			if guess = low + step; guess >= high {
-				break
-			}
-		}
+	for weigh(prev, e, span) > target { // it ends at span, where nothing is left
+		e++
 	}
-	for high-low > 1 {
-		mid := low + (high-low)/2
-		if weigh(prev, mid, span) <= target {
-			high = mid
-		} else {
-			low = mid
-		}
-	}
-	return high
+	return e
 }
