@@ -3,10 +3,11 @@
 
 LISTEN = 127.0.0.1:8080
 FUZZTIME = 10s
+MUTATE =
 BENCH =
 SOAK ?= 1h
 
-.PHONY: help run build test lint bench targets fuzz cover soak clean
+.PHONY: help run build test lint bench targets fuzz mutate cover soak clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' Makefile
@@ -37,6 +38,10 @@ targets: ## a line for each target of speed and memory: ok, MISSED, or FORBIDDEN
 fuzz: ## fuzz every fuzz target for FUZZTIME (10s)
 	@scripts/need go
 	@FUZZTIME=$(FUZZTIME) scripts/fuzz
+
+mutate: ## make faults in the core and its scripts, and tell those that no test finds (MUTATE="-every 40" for some)
+	@scripts/need go redis-server
+	go run ./test/mutation $(MUTATE)
 
 cover: ## how much of the root module the tests of all modules reach together, 95 % at least
 	@scripts/need go cc redis-server nginx haproxy chromium valgrind

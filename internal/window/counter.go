@@ -96,13 +96,10 @@ func firstElapsed(prev, span, target int64) int64 {
 	return searchElapsed(prev, span, target)
 }
 
-// searchElapsed is firstElapsed for any product, searched with the formula itself: the closed form, which is at most a
-// step off, says where to begin, and the formula in doubles has the last word.
+// searchElapsed is firstElapsed for any product, searched with the formula itself. The closed form says where to begin:
+// it is a step early, or two, or not at all, for doubles put it off by less than one. The formula in doubles has the last word.
 func searchElapsed(prev, span, target int64) int64 {
-	e := max(0, span-int64(math.Ceil(float64(target+1)*float64(span)/float64(prev)))+1)
-	for e > 0 && weigh(prev, e-1, span) <= target {
-		e--
-	}
+	e := max(0, span-int64(math.Ceil(float64(target+1)*float64(span)/float64(prev))))
 	for weigh(prev, e, span) > target { // it ends at span, where nothing is left
 		e++
 	}

@@ -202,6 +202,7 @@ func TestKnownCounters(t *testing.T) {
 		{Counter{0, 10, 0}, 0, 10_000, 10, 0, 9_001},
 		{Counter{0, 0, 3}, 9_999, 10_000, 3, 0, 1 + 6_667},
 		{Counter{-1000, 0, 1}, -1, 1000, 1, 0, 2},
+		{Counter{0, 1 << 39, 0}, 0, 1 << 25, 1 << 39, 1<<39 - 1, 1}, // the product is 2^64, and wraps to 0
 		{Counter{0, maxUnits, maxUnits}, maxSpan / 2, maxSpan, 3 * maxUnits / 2, 3*maxUnits/2 - 1, 1},
 	} {
 		t.Run(fmt.Sprint(c.counter), func(t *testing.T) {

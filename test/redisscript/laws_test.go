@@ -104,12 +104,19 @@ func TestServerClockDecides(t *testing.T) {
 		}
 		return at.Milliseconds()
 	}
-	for range 50 {
-		before := seconds()
-		a, err := plan.Take(background, "u", 0)
-		after := seconds()
-		if err != nil || a.Now < before || a.Now > after {
-			t.Fatalf("now is %d between %d and %d, %v", a.Now, before, after, err)
+	var a slidegate.Answer
+	for verb, ask := range map[string]func() (now int64, err error){
+		"take":   func() (now int64, err error) { a, err = plan.Take(background, "u", 0); return a.Now, err },
+		"refund": func() (int64, error) { err := plan.Refund(background, "u", a, 1); return s.told, err },
+		"reset":  func() (int64, error) { err := plan.Reset(background, "u"); return s.told, err },
+	} {
+		for range 50 {
+			before := seconds()
+			now, err := ask()
+			after := seconds()
+			if err != nil || now < before || now > after {
+				t.Fatalf("%s: now is %d between %d and %d, %v", verb, now, before, after, err)
+			}
 		}
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,7 +13,7 @@ import (
 
 	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/gatetest"
-	_ "github.com/slidegate/slidegate/redisstore" // embeds the scripts: so no test result outlives a change of them
+	"github.com/slidegate/slidegate/redisstore"
 	"github.com/slidegate/slidegate/test/redistest"
 )
 
@@ -34,6 +32,7 @@ type scripts struct {
 	clock               *gatetest.Clock // nil for the server's
 	prefix              string
 	replaced            int64 // values that were replaced
+	told                int64 // the clock as the last refund or reset told it
 }
 
 // newScripts returns the scripts on a server, on a clock that is set by hand or, if that is nil, the server's.
@@ -48,18 +47,31 @@ func newScripts(t testing.TB, s *redistest.Server, clock *gatetest.Clock) *scrip
 	return &scripts{conn: conn, take: load("take"), refund: load("refund"), reset: load("reset"), clock: clock}
 }
 
+// A library keeps the scripts that a store runs, and runs none.
+type library map[string]string
+
+var errRead = errors.New("read, and not run")
+
+func (l library) Run(_ context.Context, s *redisstore.Script, _, _ []string) ([]int64, error) {
+	l[s.Name()] = s.Source()
+	return nil, errRead
+}
+
 // source returns the text of a script as the store sends it.
 func source(t testing.TB, name string) string {
 	t.Helper()
-	text := ""
-	for _, file := range []string{"common", name} {
-		b, err := os.ReadFile(filepath.Join("..", "..", "redisstore", file+".lua"))
-		if err != nil {
+	l := library{}
+	plan, err := redisstore.New(l).Bind([]slidegate.Limit{slidegate.PerSecond(1).Named("a")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, taken := plan.Take(background, "k", 1)
+	for _, err := range []error{taken, plan.Refund(background, "k", slidegate.Answer{}, 1), plan.Reset(background, "k")} {
+		if !errors.Is(err, errRead) {
 			t.Fatal(err)
 		}
-		text += string(b) + "\n"
 	}
-	return text
+	return l[name]
 }
 
 // run runs a script and returns the integers it replied.
@@ -234,6 +246,10 @@ func (p *scriptPlan) act(hash, key string, args []string) error {
 	}
 	if len(reply) != 2 || reply[1] > 1 {
 		return fmt.Errorf("reply %v, want now and a status", reply)
+	}
+	p.s.told = reply[0]
+	if c := p.s.clock; c != nil && p.s.told != c.Now().UnixMilli() {
+		return fmt.Errorf("now is %d, it was told %d", p.s.told, c.Now().UnixMilli())
 	}
 	if reply[1] < 0 {
 		return errNewer
