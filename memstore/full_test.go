@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/slidegate/slidegate"
+	"github.com/slidegate/slidegate/gatetest"
 )
 
 // TestEvictionKnowsALimitBoundMeanwhile: a limiter that is made while a full store makes room is
@@ -192,5 +193,47 @@ func TestClosedMidTakeIsNotAdmitted(t *testing.T) {
 	calls.Store(1)
 	if ok, err := lim.Allow(ctx, "b"); ok || !errors.Is(err, slidegate.ErrUnavailable) {
 		t.Error(ok, err)
+	}
+}
+
+// TestTheLighterOfTwoGoes: of keys that would be idle at one time, that with fewer units, whatever form its state has.
+func TestTheLighterOfTwoGoes(t *testing.T) {
+	for _, c := range []struct {
+		limit        slidegate.Limit
+		light, heavy int64
+	}{
+		{slidegate.Per(time.Minute, 100), 2, 3},      // a few units
+		{slidegate.Per(time.Minute, 100), 30, 31},    // a ring
+		{slidegate.Per(time.Minute, 1e12), 5e9, 6e9}, // a wide one
+		{slidegate.Per(time.Minute, 100).Counter(), 4, 5},
+		{slidegate.Per(time.Minute, 1e12).Counter(), 5e9, 6e9},
+	} {
+		for _, lightFirst := range []bool{true, false} {
+			clock := gatetest.NewClock(time.UnixMilli(1_757_750_400_000))
+			limiter := slidegate.MustNew(New(WithClock(clock.Now), WithMaxKeys(2)), c.limit)
+			take := func(key string, cost int64) {
+				if d, err := limiter.TakeN(t.Context(), key, cost); err != nil || !d.Allowed {
+					t.Fatalf("%s: %v, %v", c.limit, d, err)
+				}
+			}
+			charge := func(light, heavy int64) {
+				if lightFirst {
+					take("light", light)
+				}
+				take("heavy", heavy)
+				if !lightFirst {
+					take("light", light)
+				}
+			}
+			charge(c.light-1, c.heavy-1)
+			clock.Advance(time.Millisecond)
+			charge(1, 1)
+			take("new", 1)
+			light, _ := limiter.Peek(t.Context(), "light")
+			heavy, _ := limiter.Peek(t.Context(), "heavy")
+			if light.Remaining() != c.limit.Quota || heavy.Remaining() != c.limit.Quota-c.heavy {
+				t.Errorf("%s: of %d and %d units, %d and %d are counted", c.limit, c.light, c.heavy, c.limit.Quota-light.Remaining(), c.limit.Quota-heavy.Remaining())
+			}
+		}
 	}
 }

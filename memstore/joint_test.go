@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/slidegate/slidegate"
@@ -147,4 +148,24 @@ func TestAGroupDecidesAtOneTime(t *testing.T) {
 			t.Errorf("%d readings of the clock, %v", reads-before, err)
 		}
 	}
+}
+
+// TestKeysOfAGroupGoByThemselves, as those of a limiter do.
+func TestKeysOfAGroupGoByThemselves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New()
+		plan, err := s.BindJoint([][]slidegate.Limit{{slidegate.PerSecond(1).Named("a")}, {slidegate.PerSecond(1).Named("b")}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a, err := plan.Take(t.Context(), []string{"k", "other"}, 1); err != nil || !a.Allowed || s.Len() != 2 {
+			t.Fatalf("%v, %v: %d keys", a.Allowed, err, s.Len())
+		}
+		<-time.After(3 * time.Second) // in the bubble, at once
+		synctest.Wait()
+		if s.Len() != 0 {
+			t.Errorf("%d keys after their windows", s.Len())
+		}
+		s.Close()
+	})
 }

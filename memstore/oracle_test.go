@@ -35,7 +35,10 @@ func newCrowd(t *testing.T, plans ...string) *crowd {
 	for _, text := range plans {
 		var limits []slidegate.Limit
 		for i, l := range splitLimits(t, text) {
-			limits = append(limits, l.Named(strconv.Itoa(len(c.mine))+"."+strconv.Itoa(i)))
+			if l.Name == "" {
+				l = l.Named(strconv.Itoa(len(c.mine)) + "." + strconv.Itoa(i))
+			}
+			limits = append(limits, l)
 		}
 		plan, err := c.store.Bind(limits)
 		if err != nil {
@@ -95,6 +98,7 @@ func TestManyKeysAreTheOracle(t *testing.T) {
 		{"3/1s", "15/1s", "16/1s", "300/1s"},
 		{"40/50d", "1000000000000/1m", "50/1s,resolution=90ms"},
 		{"100/1s,counter", "1000000000000/1s,counter", "4294967295/1s,counter"},
+		{"x=50/1s", "x=1000000000000/1s", "x=9/1s,resolution=2ms", "7/1s,resolution=2ms"},
 		{"40/1s 300/5s", "9/1s 1000000000000/1s,counter", "20/1s"},
 	} {
 		c := newCrowd(t, plans...)

@@ -204,6 +204,15 @@ func TestFewUnitsNeedOneLine(t *testing.T) {
 	if sh.chargeLog(st, &l, 16, 1, live); st.word&fewBit != 0 || sh.rings.at(st.word).n != fewUnits+1 {
 		t.Errorf("one unit more than a few is no ring of %d entries", fewUnits+1)
 	}
+	two := newState(0, 1)
+	if sh.chargeLog(&two, &l, 1, fewUnits-1, 0); two.word&fewBit == 0 {
+		t.Errorf("%d units of two times are no few", fewUnits)
+	}
+	two.setAt(2)
+	copy(sh.fews.at(two.word)[:], []uint32{fewUnits, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2})
+	if sh.chargeLog(&two, &l, 1001, fewUnits-1, fewUnits-1); two.word&fewBit == 0 {
+		t.Errorf("%d units are no few once others have left", fewUnits)
+	}
 }
 
 // TestMoreLimitsThanTags: a store that has bound more limits than a slot can tell apart keeps the states of

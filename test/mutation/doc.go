@@ -3,7 +3,7 @@
 // missing, another result.
 //
 //	go run ./test/mutation                          everything
-//	go run ./test/mutation -only memstore/ring.go   files that contain this
+//	go run ./test/mutation -only memstore/ring.go   mutants whose name this matches
 //	go run ./test/mutation -every 40                every 40th mutant
 //
 // It changes nothing in the tree: a build has all faults of Go in it and picks one when it starts, by the environment; scripts are

@@ -54,7 +54,7 @@ type lab struct {
 }
 
 func main() {
-	only := flag.String("only", "", "mutate `files` whose path contains this alone")
+	only := flag.String("only", "", "try mutants whose name, as it is listed, this `expression` matches")
 	every := flag.Int("every", 1, "try every `n`th mutant")
 	page := flag.Bool("page", false, "write the scores into docs/mutants.md")
 	list := flag.Bool("list", false, "list the mutants, and try none")
@@ -84,7 +84,9 @@ func run(only string, every, workers int, page, list bool) error {
 	for _, m := range l.mutants {
 		all[m.file]++
 	}
-	l.choose(only, every)
+	if err := l.choose(only, every); err != nil {
+		return err
+	}
 	if list {
 		for _, m := range l.mutants {
 			fmt.Println(m)
@@ -208,18 +210,24 @@ func (l *lab) readScriptsFromDirectory(put func(path, text string) error) error 
 	return put(file, strings.Replace(text, "import (", "import (\n\t\"os\"", 1))
 }
 
-// choose keeps some of the mutants.
-func (l *lab) choose(only string, every int) {
+// choose keeps some of the mutants: every so manieth of those whose name an expression matches.
+func (l *lab) choose(only string, every int) error {
+	pattern, err := regexp.Compile(only)
+	if err != nil || every < 1 {
+		return fmt.Errorf("-only %q -every %d: an expression, and a number from 1 on: %w", only, every, err)
+	}
 	var some []*mutant
+	n := 0
 	for _, m := range l.mutants {
-		if strings.Contains(m.file, only) {
-			some = append(some, m)
+		if pattern.MatchString(m.String()) {
+			if n%every == 0 {
+				some = append(some, m)
+			}
+			n++
 		}
 	}
-	l.mutants = nil
-	for i := 0; i < len(some); i += every {
-		l.mutants = append(l.mutants, some[i])
-	}
+	l.mutants = some
+	return nil
 }
 
 // tryAll tries all mutants, a few at a time, and tells on a terminal how far it is.

@@ -77,7 +77,9 @@ func TestFaultsAreFound(t *testing.T) {
 	var some []*mutant
 	for file, every := range map[string]int{"internal/window/": 16, "redisstore/reset.lua": 7} {
 		l.mutants = all
-		l.choose(file, every)
+		if err := l.choose(file, every); err != nil {
+			t.Fatal(err)
+		}
 		some = append(some, l.mutants...)
 	}
 	l.mutants, l.wanted = some, regexp.MustCompile("Wait|Window|Known|Floor|Recorded|Newer|Foreign|ScriptsAreTheOracle|ServerClock")

@@ -26,6 +26,6 @@ var targets = []target{
 // itself, about millions of keys, about servers that do not answer.
 var without = regexp.MustCompile(`^Benchmark|^Test(` +
 	`ImportLaw|FreeModules|RootModule|EveryModule|Readme|Licence|Links|NamedCode|EveryOption|Promises|API|Metrics|` +
-	`AMillionOneShotKeys|MoreLimitsThanTags|CommandsAreOfRedis6|ADistant|ManyLost|AnAddress|SeveralKeysOnACluster|OneCallADecision)`)
+	`AMillionOneShotKeys|CommandsAreOfRedis6|ADistant|ManyLost|AnAddress|SeveralKeysOnACluster|OneCallADecision)`)
 
 func isLua(file string) bool { return strings.HasSuffix(file, ".lua") }
