@@ -35,6 +35,8 @@ type schema struct {
 	asks    map[ast.Expr]bool       // conditions
 	returns map[ast.Expr]types.Type // results of functions, and their types
 	drops   map[ast.Stmt]bool       // statements in a list: a function can do without them
+	cases   map[ast.Expr]token.Pos  // what a case asks, and where its switch is: that is what is counted as reached
+	inCase  token.Pos
 }
 
 // active is the variable that holds the number of the mutant.
@@ -105,7 +107,7 @@ func instrument(root string, p goPackage, exports map[string]string, files []str
 		}
 		s := &schema{path: path, src: src, file: fset.File(f.Pos()), info: info, pkg: pkg, imports: map[string]bool{},
 			next: func(name string, at place) int { return next(path, name, at) },
-			asks: map[ast.Expr]bool{}, returns: map[ast.Expr]types.Type{}, drops: map[ast.Stmt]bool{}}
+			asks: map[ast.Expr]bool{}, returns: map[ast.Expr]types.Type{}, drops: map[ast.Stmt]bool{}, cases: map[ast.Expr]token.Pos{}}
 		for _, imported := range f.Imports {
 			name, _ := strconv.Unquote(imported.Path.Value)
 			s.imports[name[strings.LastIndex(name, "/")+1:]] = true
@@ -143,6 +145,10 @@ func (s *schema) text(n ast.Node) string {
 		s.mark(n)
 		return s.statement(n)
 	case ast.Expr:
+		if at, ok := s.cases[n]; ok {
+			s.inCase = at
+			defer func() { s.inCase = token.NoPos }()
+		}
 		return s.expression(n)
 	}
 	return s.inner(n)
@@ -183,6 +189,7 @@ func (s *schema) mark(n ast.Stmt) {
 		for _, c := range n.Body.List {
 			for _, e := range c.(*ast.CaseClause).List {
 				s.asks[e] = n.Tag == nil
+				s.cases[e] = n.Pos()
 			}
 		}
 	case *ast.ReturnStmt:
@@ -397,6 +404,9 @@ func (s *schema) mutantOf(n *ast.BinaryExpr, op token.Token) int {
 // mutant returns the number of the mutant that has other in the place of n.
 func (s *schema) mutant(n ast.Node, other string) int {
 	at := s.file.Position(n.Pos())
+	if s.inCase.IsValid() {
+		at = s.file.Position(s.inCase)
+	}
 	return s.next(nameOf(s.where, string(s.src), s.offset(n.Pos()), s.offset(n.End()), other), place{at.Line, at.Column})
 }
 

@@ -213,8 +213,11 @@ func (l *lab) readScriptsFromDirectory(put func(path, text string) error) error 
 // choose keeps some of the mutants: every so manieth of those whose name an expression matches.
 func (l *lab) choose(only string, every int) error {
 	pattern, err := regexp.Compile(only)
-	if err != nil || every < 1 {
-		return fmt.Errorf("-only %q -every %d: an expression, and a number from 1 on: %w", only, every, err)
+	if err != nil {
+		return fmt.Errorf("-only: %w", err)
+	}
+	if every < 1 {
+		return fmt.Errorf("-every %d: allowed is 1 or more", every)
 	}
 	var some []*mutant
 	n := 0

@@ -57,8 +57,8 @@ func (s *story) variant(limits []slidegate.Limit) []slidegate.Limit {
 	return others
 }
 
-// tell takes one step of a story.
-func (w *twins) tell(s *story) error {
+// follow takes one step of a story.
+func (w *twins) follow(s *story) error {
 	verb, which := s.byte(), s.byte()
 	plan, key := int(which&1), string(rune('a'+which>>1&1))
 	most := smallest(w.limits[plan])
@@ -75,12 +75,12 @@ func (w *twins) tell(s *story) error {
 	case 5:
 		w.advance(span*(s.byte()-32)/64 + which%3 - 1)
 	case 6: // many at a pace: this is how logs become long
-		for gap := s.byte() * max(1, span>>12); which > 0; which -= 4 {
-			w.advance(gap)
-			if err := w.take(plan, key, min(most, 1+which&3)); err != nil {
-				return err
-			}
+		gap := s.byte() * max(1, span>>12)
+		var costs []int64
+		for ; which > 0; which -= 4 {
+			costs = append(costs, min(most, 1+which&3))
 		}
+		return w.pace(plan, key, gap, costs)
 	case 7:
 		return w.reset(plan, key)
 	}
@@ -101,7 +101,7 @@ func FuzzScriptsAreTheOracle(f *testing.F) {
 		limits := told.plan()
 		w := newTwins(&s, limits, told.variant(limits))
 		for step := 0; len(told) > 0 && step < 60; step++ {
-			if err := w.tell(&told); err != nil {
+			if err := w.follow(&told); err != nil {
 				t.Fatalf("step %d: %v", step, err)
 			}
 		}

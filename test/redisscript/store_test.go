@@ -76,8 +76,21 @@ func source(t testing.TB, name string) string {
 
 // run runs a script and returns the integers it replied.
 func (s *scripts) run(hash string, keys, args []string) ([]int64, error) {
+	if err := s.send(hash, keys, args); err != nil {
+		return nil, err
+	}
+	return s.receive()
+}
+
+// send runs a script and does not wait.
+func (s *scripts) send(hash string, keys, args []string) error {
 	command := append([]string{"EVALSHA", hash, strconv.Itoa(len(keys))}, keys...)
-	reply, err := s.conn.Do(append(command, args...)...)
+	return s.conn.Send(append(command, args...)...)
+}
+
+// receive returns the integers that the next script replied.
+func (s *scripts) receive() ([]int64, error) {
+	reply, err := s.conn.Receive()
 	if err != nil {
 		return nil, err
 	}
@@ -150,6 +163,14 @@ func (p *scriptPlan) keys(key string) (keys []string) {
 
 // decide asks for several decisions of one key in one call.
 func (p *scriptPlan) decide(mode, key string, costs ...int64) ([]slidegate.Answer, error) {
+	if err := p.ask(mode, key, costs...); err != nil {
+		return nil, err
+	}
+	return p.answers(len(costs))
+}
+
+// ask is decide without waiting for the answers.
+func (p *scriptPlan) ask(mode, key string, costs ...int64) error {
 	args, keys := question(mode, p.s.now(), p.limits), []string(nil)
 	ones := true
 	for _, cost := range costs {
@@ -159,11 +180,16 @@ func (p *scriptPlan) decide(mode, key string, costs ...int64) ([]slidegate.Answe
 	for i := 0; i < len(costs) && !ones; i++ {
 		args = append(args, decimal(costs[i]))
 	}
-	reply, err := p.s.run(p.s.take, keys, args)
+	return p.s.send(p.s.take, keys, args)
+}
+
+// answers returns those to the next question that was asked, of so many decisions.
+func (p *scriptPlan) answers(decisions int) ([]slidegate.Answer, error) {
+	reply, err := p.s.receive()
 	if err != nil {
 		return nil, err
 	}
-	answers, rest := make([]slidegate.Answer, len(costs)), reply[1:]
+	answers, rest := make([]slidegate.Answer, decisions), reply[1:]
 	for i := range answers {
 		if answers[i], rest, err = p.answer(reply[0], rest); err != nil {
 			return nil, err

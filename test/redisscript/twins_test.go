@@ -21,6 +21,8 @@ type twins struct {
 	mine     []*scriptPlan
 	theirs   []slidegate.Plan
 	receipts []receipt
+
+	decisions int64 // that were compared
 }
 
 // A receipt is what a charge answered: enough to give it back.
@@ -43,17 +45,53 @@ func newTwins(s *scripts, plans ...[]slidegate.Limit) *twins {
 }
 
 func (w *twins) take(plan int, key string, costs ...int64) error {
-	mine, err := w.mine[plan].decide("t", key, costs...)
+	if err := w.mine[plan].ask("t", key, costs...); err != nil {
+		return err
+	}
+	return w.hear(plan, key, costs, w.tell(plan, key, costs))
+}
+
+// tell asks the oracle for decisions at this time.
+func (w *twins) tell(plan int, key string, costs []int64) (theirs []slidegate.Answer) {
+	for _, cost := range costs {
+		answer, _ := w.theirs[plan].Take(background, key, cost)
+		theirs = append(theirs, answer)
+	}
+	return theirs
+}
+
+// hear compares what the scripts answered with what the oracle did.
+func (w *twins) hear(plan int, key string, costs []int64, theirs []slidegate.Answer) error {
+	mine, err := w.mine[plan].answers(len(costs))
 	if err != nil {
 		return err
 	}
+	w.decisions += int64(len(costs))
 	for i, cost := range costs {
-		theirs, _ := w.theirs[plan].Take(background, key, cost)
-		if mine[i] != theirs {
-			return w.differ(fmt.Sprintf("take of %d", cost), plan, mine[i], theirs)
+		if mine[i] != theirs[i] {
+			return w.differ(fmt.Sprintf("take of %d", cost), plan, mine[i], theirs[i])
 		}
-		if theirs.Allowed && cost > 0 {
-			w.receipts = append(w.receipts, receipt{plan, key, cost, theirs})
+		if theirs[i].Allowed && cost > 0 {
+			w.receipts = append(w.receipts, receipt{plan, key, cost, theirs[i]})
+		}
+	}
+	return nil
+}
+
+// pace takes so many times, with a gap before each, and waits for no answer in between: a round trip is dear next to
+// a decision.
+func (w *twins) pace(plan int, key string, gap int64, costs []int64) error {
+	var theirs [][]slidegate.Answer
+	for i := range costs {
+		w.advance(gap)
+		if err := w.mine[plan].ask("t", key, costs[i]); err != nil {
+			return err
+		}
+		theirs = append(theirs, w.tell(plan, key, costs[i:i+1]))
+	}
+	for i := range costs {
+		if err := w.hear(plan, key, costs[i:i+1], theirs[i]); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -64,6 +102,7 @@ func (w *twins) peek(plan int, key string, cost int64) error {
 	if err != nil {
 		return err
 	}
+	w.decisions++
 	if theirs, _ := w.theirs[plan].Peek(background, key, cost); mine != theirs {
 		return w.differ(fmt.Sprintf("peek of %d", cost), plan, mine, theirs)
 	}
@@ -163,6 +202,12 @@ func (w *twins) step(d draw) error {
 	case n < 50:
 		w.advance(1 + d.Int64N(max(1, span/50)))
 		return w.take(plan, key, min(most, 1+d.Int64N(3)))
+	case n < 51:
+		costs := make([]int64, 1+d.IntN(60))
+		for i := range costs {
+			costs[i] = min(most, 1+d.Int64N(3))
+		}
+		return w.pace(plan, key, d.Int64N(max(2, span/100)), costs)
 	case n < 60:
 		return w.take(plan, key, d.number(most))
 	case n < 65:
@@ -191,6 +236,7 @@ var seeds = flag.Uint64("seeds", 1, "random runs of each test, in units of what 
 // TestScriptsAreTheOracle: whatever is asked of both, they answer alike.
 func TestScriptsAreTheOracle(t *testing.T) {
 	server := redistest.Standalone(t)
+	decisions := int64(0)
 	for seed := range 100 * *seeds {
 		d := draw{rand.New(rand.NewPCG(seed, 1))}
 		s := newScripts(t, server, newClock())
@@ -207,5 +253,7 @@ func TestScriptsAreTheOracle(t *testing.T) {
 		if s.replaced != 0 {
 			t.Fatalf("seed %d: %d values of our own were not understood", seed, s.replaced)
 		}
+		decisions += w.decisions
 	}
+	t.Logf("%d decisions compared", decisions)
 }
