@@ -237,3 +237,51 @@ func TestTheLighterOfTwoGoes(t *testing.T) {
 		}
 	}
 }
+
+// TestAResetLeavesTheOthersToTheSweep: when one key of a shard goes, the others still go when they are over; and a sweep
+// remembers when the next is due.
+func TestAResetLeavesTheOthersToTheSweep(t *testing.T) {
+	clock := gatetest.NewClock(time.UnixMilli(1_757_750_400_000))
+	s := New(WithClock(clock.Now), WithMaxKeys(keysPerShard))
+	limiter := slidegate.MustNew(s, slidegate.PerSecond(1))
+	for i := range 3 {
+		limiter.Allow(t.Context(), strconv.Itoa(i))
+		clock.Advance(time.Millisecond)
+	}
+	if err := limiter.Reset(t.Context(), "0"); err != nil || s.Len() != 2 {
+		t.Fatalf("%v: %d keys", err, s.Len())
+	}
+	clock.Advance(998 * time.Millisecond)
+	if n := s.Sweep(); n != 1 || s.shards[0].nextDue.Load() != clock.Now().UnixMilli()+1 {
+		t.Errorf("%d keys of 2 were over, the next is due in %d ms, want 1 and 1", n, s.shards[0].nextDue.Load()-clock.Now().UnixMilli())
+	}
+	clock.Advance(time.Millisecond)
+	if n := s.Sweep(); n != 1 || s.Len() != 0 {
+		t.Errorf("%d more were over, and %d are left", n, s.Len())
+	}
+}
+
+// TestWhoWasChargedSinceIsNotNext: a key that was found to be idle soon is looked at again before it goes, also where it
+// has no more units than before.
+func TestWhoWasChargedSinceIsNotNext(t *testing.T) {
+	const keys = 64 // two of them are remembered as the soonest
+	clock := gatetest.NewClock(time.UnixMilli(1_757_750_400_000))
+	s := New(WithClock(clock.Now), WithMaxKeys(keys))
+	limiter := slidegate.MustNew(s, slidegate.PerSecond(5))
+	take := func(key int) { limiter.Allow(t.Context(), strconv.Itoa(key)) }
+	held := func(key int) bool {
+		d, err := limiter.Peek(t.Context(), strconv.Itoa(key))
+		return err == nil && d.Remaining() < 5
+	}
+	for i := range keys {
+		take(i)
+		clock.Advance(time.Millisecond)
+	}
+	take(keys) // 0 goes for it, and 1 would be next
+	clock.SetMilli(1_757_750_400_000 + 1001)
+	take(1)
+	take(keys + 1)
+	if held(0) || !held(1) || held(2) || !held(3) {
+		t.Errorf("held are 0: %v, 1: %v, 2: %v, 3: %v; want 1 and 3", held(0), held(1), held(2), held(3))
+	}
+}
