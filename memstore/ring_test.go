@@ -176,6 +176,35 @@ func TestNarrowRingWidens(t *testing.T) {
 	}
 }
 
+// TestManyUnitsWidenARingAtOnce: a limiter with a larger quota over the same state adds to the newest entry more than a
+// narrow ring can hold, by each way to ask.
+func TestManyUnitsWidenARingAtOnce(t *testing.T) {
+	const many = 5_000_000_000
+	for _, ask := range []string{"Allow", "Take"} {
+		clock := gatetest.NewClock(time.UnixMilli(1_757_750_400_000))
+		store := New(WithClock(clock.Now))
+		narrow := slidegate.MustNew(store, slidegate.PerSecond(50).Named("x"))
+		limit := slidegate.PerSecond(1e12).Named("x")
+		wide := slidegate.MustNew(store, limit)
+		plan, err := store.Bind([]slidegate.Limit{limit})
+		if err != nil {
+			t.Fatal(err)
+		}
+		narrow.TakeN(t.Context(), "k", 20)
+		clock.Advance(time.Millisecond)
+		narrow.TakeN(t.Context(), "k", 21)
+		if ask == "Allow" {
+			plan.(slidegate.QuickPlan).Allow(t.Context(), "k", many)
+		} else {
+			wide.TakeN(t.Context(), "k", many)
+		}
+		clock.Advance(999 * time.Millisecond)
+		if d, err := wide.Peek(t.Context(), "k"); err != nil || limit.Quota-d.Remaining() != 21+many {
+			t.Errorf("%s: %d units count, want %d", ask, limit.Quota-d.Remaining(), 21+many)
+		}
+	}
+}
+
 // TestFewUnitsNeedOneLine: a log is a block of 64 bytes up to fewUnits, a ring beyond, and nothing outside
 // of its slot again once all but the newest charge have left.
 func TestFewUnitsNeedOneLine(t *testing.T) {
@@ -221,7 +250,7 @@ func TestMoreLimitsThanTags(t *testing.T) {
 	clock := gatetest.NewClock(time.UnixMilli(1_757_750_400_000))
 	store := New(WithClock(clock.Now))
 	early := slidegate.MustNew(store, slidegate.PerMinute(2))
-	for i := range chained {
+	for i := range chained - 1 { // so that late has the first number that is no tag
 		if _, err := store.Bind([]slidegate.Limit{slidegate.PerHour(9).Named(strconv.Itoa(i))}); err != nil {
 			t.Fatal(err)
 		}

@@ -61,7 +61,7 @@ func (l library) Run(_ context.Context, s *redisstore.Script, _, _ []string) ([]
 func source(t testing.TB, name string) string {
 	t.Helper()
 	l := library{}
-	plan, err := redisstore.New(l).Bind([]slidegate.Limit{slidegate.PerSecond(1).Named("a")})
+	plan, err := redisstore.New(l, redisstore.WithTimeout(time.Minute)).Bind([]slidegate.Limit{slidegate.PerSecond(1).Named("a")})
 	if err != nil {
 		t.Fatal(err)
 	}
