@@ -285,3 +285,24 @@ func TestWhoWasChargedSinceIsNotNext(t *testing.T) {
 		t.Errorf("held are 0: %v, 1: %v, 2: %v, 3: %v; want 1 and 3", held(0), held(1), held(2), held(3))
 	}
 }
+
+// TestTheSoonestGoInTheirOrder: keys that are found at once to be idle soonest are evicted the soonest first.
+func TestTheSoonestGoInTheirOrder(t *testing.T) {
+	const keys = 320 // ten of them are remembered
+	clock := gatetest.NewClock(time.UnixMilli(1_757_750_400_000))
+	s := New(WithClock(clock.Now), WithMaxKeys(keys))
+	limiter := slidegate.MustNew(s, slidegate.PerMinute(5))
+	for i := range keys {
+		limiter.Allow(t.Context(), strconv.Itoa((i*7)%keys))
+		clock.Advance(time.Millisecond)
+	}
+	for i := range 10 {
+		limiter.Allow(t.Context(), "new"+strconv.Itoa(i))
+		for j := range 12 {
+			d, err := limiter.Peek(t.Context(), strconv.Itoa((j*7)%keys))
+			if gone := d.Remaining() == 5; err != nil || gone != (j <= i) {
+				t.Fatalf("after %d new keys, the %d. is gone: %v, %v", i+1, j, gone, err)
+			}
+		}
+	}
+}

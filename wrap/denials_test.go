@@ -451,6 +451,18 @@ func TestAnswerOfADenialAllocatesNothing(t *testing.T) {
 	}
 }
 
+// TestARefusalByACounterIsRemembered, as one by a log is.
+func TestARefusalByACounterIsRemembered(t *testing.T) {
+	store, behind := remembering(gatetest.NewClock(start))
+	l := slidegate.MustNew(store, slidegate.PerHour(5).Counter())
+	must(t)(l.TakeN(background, "a", 4))
+	must(t)(l.TakeN(background, "a", 2)) // refused
+	asked := behind.asked()
+	if d := must(t)(l.TakeN(background, "a", 2)); d.Allowed || behind.asked() != asked {
+		t.Errorf("allowed is %v, and the store was asked %d times more", d.Allowed, behind.asked()-asked)
+	}
+}
+
 // TestWhatIsNotRemembered: errors, admissions, other costs, other keys, other limits.
 func TestWhatIsNotRemembered(t *testing.T) {
 	failing := gatetest.Failing(nil)
@@ -459,6 +471,9 @@ func TestWhatIsNotRemembered(t *testing.T) {
 		if _, err := l.Take(background, "a"); !errors.Is(err, slidegate.ErrUnavailable) || failing.Calls() != i+1 {
 			t.Errorf("take %d of a store that is away: %v, %d calls", i, err, failing.Calls())
 		}
+	}
+	if _, err := l.Allow(background, "a"); !errors.Is(err, slidegate.ErrUnavailable) {
+		t.Errorf("the error of a store that is away is %v", err)
 	}
 	clock := gatetest.NewClock(start)
 	store, behind := remembering(clock)

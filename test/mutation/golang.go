@@ -335,11 +335,11 @@ func (s *schema) binary(n *ast.BinaryExpr) string {
 			s.text(n.X), s.text(n.Y), active, s.mutantOf(n, others[0]), others[0], n.Op)
 	}
 	t, known := s.typeOf(types.Default(s.info.TypeOf(n)))
-	before, x, knowsX := s.operand("x", n.X)
-	also, y, knowsY := s.operand("y", n.Y)
-	if len(others) == 0 || !known || !knowsX || !knowsY || !isBool(s.info.TypeOf(n)) && !s.isNumber(n) {
+	if len(others) == 0 || !known || !s.isOperand(n.X) || !s.isOperand(n.Y) || !isBool(s.info.TypeOf(n)) && !s.isNumber(n) {
 		return s.inner(n)
 	}
+	before, x := s.operand("x", n.X)
+	also, y := s.operand("y", n.Y)
 	var b strings.Builder
 	fmt.Fprintf(&b, "func() %s { %s%s", t, before, also)
 	for _, op := range others {
@@ -349,14 +349,24 @@ func (s *schema) binary(n *ast.BinaryExpr) string {
 	return b.String()
 }
 
-// operand returns what declares an operand, and how it is called then. Constants and nil have no type of their own.
-func (s *schema) operand(name string, n ast.Expr) (declaration, operand string, known bool) {
+// isOperand tells whether an operand can be declared, or needs not be: constants and nil have no type of their own.
+func (s *schema) isOperand(n ast.Expr) bool {
 	v := s.info.Types[n]
 	if v.Value != nil || v.IsNil() {
-		return "", s.text(n), true
+		return true
 	}
-	t, known := s.typeOf(types.Default(v.Type))
-	return fmt.Sprintf("var %s %s = %s; ", name, t, s.text(n)), name, known
+	_, known := s.typeOf(types.Default(v.Type))
+	return known
+}
+
+// operand returns what declares an operand, and how it is called then.
+func (s *schema) operand(name string, n ast.Expr) (declaration, operand string) {
+	v := s.info.Types[n]
+	if v.Value != nil || v.IsNil() {
+		return "", s.text(n)
+	}
+	t, _ := s.typeOf(types.Default(v.Type))
+	return fmt.Sprintf("var %s %s = %s; ", name, t, s.text(n)), name
 }
 
 // typeOf returns a type as the file may write it, if it can.
