@@ -33,6 +33,8 @@ var checked = map[string]string{
 	"docs/frameworks.md sh":                 "test/readme/own_test.go TestGatesInAModuleOfYourOwn",
 	"docs/headers.md http":                  "docs_test.go TestHeaderExamples",
 	"docs/operations.md conf":               "test/deploy/redis_test.go TestRedisSettingsServe",
+	"docs/laws.md sh":                       "not run: make test runs the package",
+	"docs/mutants.md sh":                    "not run: hours; make test tries some, by TestFaultsAreFound",
 	"docs/migrate/express-rate-limit.md js": "not run: what it is held against needs Node, which the tests do not",
 	"docs/model.md sh":                      "not run: make test runs the package",
 	"docs/redis.md sh":                      "test/rediscases/page_test.go TestCommandsOfThePage",
