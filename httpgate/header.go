@@ -381,8 +381,11 @@ func (p *plate) write(h http.Header, page *page, standings []standing) {
 		if page.partitions != nil {
 			policies = line(appendPolicies8(nil, p.policies, page.partitions))
 		}
-		h[fieldRateLimit] = behind(h[fieldRateLimit], p.rateLimit(standings, page.partitions))
-		h[policyName] = behind(h[policyName], policies)
+		told := p.rateLimit(standings, page.partitions)
+		if len(h) > 0 {
+			told, policies = behind(h[fieldRateLimit], told), behind(h[policyName], policies)
+		}
+		h[fieldRateLimit], h[policyName] = told, policies
 	case set.has(Draft7), set.has(Draft6):
 		h[policyName] = behind(h[policyName], p.draft7)
 	}
