@@ -9,6 +9,8 @@
 //	go run ./compare -only redis   what is kept in Redis
 //	go run ./compare -only doors   what the command answers over a socket
 //	go run ./compare -verdicts     what has a target, a line each: ok, MISSED or FORBIDDEN
+//	go run ./curves -out DIR       how cost grows, as pictures and their figures
+//	go run ./memory                heap and resident set of processes that do nothing else
 //
 // A ratio is the median of the ratios round by round, so that what slows the machine for a while
 // slows both sides of it. Where a machine is never quiet, the ratio of the least times says more: it

@@ -115,13 +115,19 @@ type bill struct {
 
 func (r *Redis) bill() bill {
 	scripts, _ := r.scripts()
-	cpu, stats := r.info("cpu"), r.info("stats")
+	stats := r.info("stats")
 	return bill{
-		server:  seconds(cpu["used_cpu_user"]) + seconds(cpu["used_cpu_sys"]),
+		server:  r.Processor(),
 		client:  Processor(),
 		bytes:   whole(stats["total_net_input_bytes"]) + whole(stats["total_net_output_bytes"]),
 		scripts: scripts,
 	}
+}
+
+// Processor returns the CPU time that the server has used.
+func (r *Redis) Processor() time.Duration {
+	cpu := r.info("cpu")
+	return seconds(cpu["used_cpu_user"]) + seconds(cpu["used_cpu_sys"])
 }
 
 func seconds(text string) time.Duration {

@@ -98,6 +98,24 @@ func (s *Sliding) Allowed(calls int) float64 { return s.measure(s.charge, true, 
 // Denied is Allowed for a script that refuses.
 func (s *Sliding) Denied(calls int) float64 { return s.measure(s.refuse, false, calls) }
 
+// Processor returns the microseconds of CPU that the server spends on a decision that admits, or on one that refuses, over some
+// calls: reading and answering included.
+func (s *Sliding) Processor(admit bool, calls int) float64 {
+	ask := s.refuse
+	if admit {
+		ask = s.charge
+	}
+	rounds, before := max(1, calls/len(s.keys)), s.redis.Processor()
+	for range rounds {
+		ask()
+	}
+	s.flush(admit)
+	return micros(s.redis.Processor()-before) / float64(rounds*len(s.keys))
+}
+
+// Remove removes the logs.
+func (s *Sliding) Remove() { must(s.redis.logs.Do("FLUSHDB")) }
+
 func (s *Sliding) measure(ask func(), admit bool, calls int) float64 {
 	n, took := s.redis.scripts()
 	for range max(1, calls/len(s.keys)) {
