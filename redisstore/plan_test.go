@@ -42,7 +42,7 @@ func TestWhatIsSent(t *testing.T) {
 		"1234": WithClock(func() time.Time { return time.UnixMicro(1_234_999) }),
 		"-1":   WithClock(func() time.Time { return time.UnixMicro(-1) }),
 	} {
-		p := bind(t, New(f, WithPrefix("app"), option), limits...)
+		p := bind(t, New(f, WithPrefix("app"), WithTimeout(time.Minute), option), limits...)
 		take, peek, then := []string{"tlrc"}, []string{"plrc"}, append(bounds[:6:6], "60000")
 		if clock != "" {
 			take, peek, then = []string{"Tlrc"}, []string{"Plrc"}, append(bounds[:6:6], clock, "60000")
@@ -216,6 +216,7 @@ func TestEachChangeIsOneLine(t *testing.T) {
 			<-time.After(calm)
 			ask(100)
 		}
+		synctest.Wait() // an answer may be there before it is told of
 		want := []string{
 			`level=WARN msg="slidegate: Redis cannot be asked" error="connection reset"`,
 			`level=INFO msg="slidegate: Redis answers again"`,
