@@ -210,7 +210,7 @@ func (l *lab) readScriptsFromDirectory(put func(path, text string) error) error 
 	return put(file, strings.Replace(text, "import (", "import (\n\t\"os\"", 1))
 }
 
-// choose keeps some of the mutants: every so manieth of those whose name an expression matches.
+// choose keeps some of the mutants: all, or one in so many, of those whose name an expression matches.
 func (l *lab) choose(only string, every int) error {
 	pattern, err := regexp.Compile(only)
 	if err != nil {
