@@ -59,6 +59,19 @@ func TestEveryBadLimitIsNamed(t *testing.T) {
 	}
 }
 
+// TestErrorsQuoteUpTo80Bytes: what is longer is cut there, and the error shows that it was.
+func TestErrorsQuoteUpTo80Bytes(t *testing.T) {
+	for size, want := range map[int]string{
+		79: `"` + strings.Repeat("n", 79) + `"`,
+		80: `"` + strings.Repeat("n", 80) + `"`,
+		81: `"` + strings.Repeat("n", 80) + `…"`,
+	} {
+		if err := slidegate.PerMinute(1).Named(strings.Repeat("n", size)).Validate(); !strings.Contains(err.Error(), want) {
+			t.Errorf("a name of %d bytes: %v, want %s", size, err, want)
+		}
+	}
+}
+
 // TestLimitsAtTheEdgesAreValid: everything that the ranges allow.
 func TestLimitsAtTheEdgesAreValid(t *testing.T) {
 	for _, l := range []slidegate.Limit{

@@ -216,7 +216,7 @@ func TestCapHoldsAmongManyCallers(t *testing.T) {
 	}
 }
 
-// TestFullStoreSaysSoOnce, without a key.
+// TestFullStoreSaysSoOnce in a minute, which ends to the millisecond, and also when the clock was set back; without a key.
 func TestFullStoreSaysSoOnce(t *testing.T) {
 	var out strings.Builder
 	now := int64(0)
@@ -228,10 +228,15 @@ func TestFullStoreSaysSoOnce(t *testing.T) {
 	if n := strings.Count(out.String(), "\n"); n != 1 || strings.Contains(out.String(), "secret") {
 		t.Errorf("%d lines: %s", n, out.String())
 	}
-	now += 60_000
-	lim.Allow(ctx, "another")
-	if n := strings.Count(out.String(), "\n"); n != 2 {
-		t.Errorf("a minute later %d lines: %s", n, out.String())
+	for i, step := range []struct {
+		later int64 // ms
+		lines int
+	}{{59_999, 1}, {1, 2}, {-59_999, 2}, {-1, 3}} {
+		now += step.later
+		lim.Allow(ctx, "another"+strconv.Itoa(i))
+		if n := strings.Count(out.String(), "\n"); n != step.lines {
+			t.Errorf("step %d, of %d ms: %d lines, want %d: %s", i, step.later, n, step.lines, out.String())
+		}
 	}
 }
 

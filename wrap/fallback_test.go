@@ -391,6 +391,9 @@ func TestResetForgetsInBothStores(t *testing.T) {
 	if err := l.Reset(background, "a"); !errors.Is(err, errDown) {
 		t.Errorf("a reset that the primary does not see: %v", err)
 	}
+	if owed := r.store.Stats().Owed; owed != 0 {
+		t.Errorf("a reset leaves %d debts, for which nobody is to be charged any more", owed)
+	}
 	if d := must(t)(l.Peek(background, "a")); d.Remaining() != 3 {
 		t.Errorf("after it the backup has %d left", d.Remaining())
 	}
