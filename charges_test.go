@@ -3,6 +3,7 @@ package slidegate_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -32,5 +33,33 @@ func TestChargesThatCannotBeListed(t *testing.T) {
 	}
 	if all, err := slidegate.Unlimited().Charges(context.Background(), "k", 1); all != nil || err != nil {
 		t.Errorf("unlimited: %v, %v", all, err)
+	}
+}
+
+// A lister notes how many charges it was asked for.
+type lister struct {
+	slidegate.Store
+	slidegate.Plan
+	most []int
+}
+
+func (s *lister) Bind([]slidegate.Limit) (slidegate.Plan, error) { return s, nil }
+
+func (s *lister) Charges(_ context.Context, _ string, most int) ([][]slidegate.Charge, error) {
+	s.most = append(s.most, most)
+	return nil, nil
+}
+
+// TestNoStoreIsAskedForLessThanNoCharges.
+func TestNoStoreIsAskedForLessThanNoCharges(t *testing.T) {
+	store := &lister{}
+	l := slidegate.MustNew(store, slidegate.PerMinute(1))
+	for _, most := range []int{-7, -1, 0, 1, 9} {
+		if _, err := l.Charges(context.Background(), "k", most); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := []int{0, 0, 0, 1, 9}; !slices.Equal(store.most, want) {
+		t.Errorf("the store was asked for %v, want %v", store.most, want)
 	}
 }

@@ -380,3 +380,29 @@ func TestAGroupAllocatesOnce(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// TestLimitsThatADecisionDoesNotHave panic when they are asked for, of a limiter and of a group.
+func TestLimitsThatADecisionDoesNotHave(t *testing.T) {
+	store := memstore.New()
+	a, b := slidegate.MustNew(store, slidegate.PerHour(1).Named("a")), slidegate.MustNew(store, slidegate.PerHour(1).Named("b"))
+	one, err := a.Take(background, "k")
+	both, wrong := slidegate.MustNewGroup(a, b).Peek(background, "k", "l")
+	if err != nil || wrong != nil {
+		t.Fatal(err, wrong)
+	}
+	for _, d := range []*slidegate.Decision{&one, &both} {
+		for verb, ask := range map[string]func(i int){"KeyOf": func(i int) { d.KeyOf(i) }, "State": func(i int) { d.State(i) }} {
+			for _, i := range []int{-1, d.Len(), slidegate.MaxLimits} {
+				if !panics(func() { ask(i) }) {
+					t.Errorf("%s(%d) of %d limits does not panic", verb, i, d.Len())
+				}
+			}
+		}
+	}
+}
+
+func panics(f func()) (did bool) {
+	defer func() { did = recover() != nil }()
+	f()
+	return false
+}

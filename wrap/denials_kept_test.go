@@ -288,4 +288,8 @@ func TestAStoreThatCannotBindSaysSo(t *testing.T) {
 			t.Errorf("%s: BindJoint: %v", name, err)
 		}
 	}
+	once := &flawed{Store: able, bind: errDown, bound: 1} // the limits together, and not each by itself
+	if _, err := wrap.Fallback(once, able).Bind([]slidegate.Limit{slidegate.PerHour(1), slidegate.PerDay(1)}); !errors.Is(err, errDown) {
+		t.Errorf("a primary that cannot bind each limit by itself: %v", err)
+	}
 }

@@ -17,10 +17,11 @@ type flawed struct {
 	slidegate.Store
 	bind, peek, refund   error
 	binds, takes, peeked int
+	bound                int // times, before it cannot
 }
 
 func (s *flawed) Bind(limits []slidegate.Limit) (slidegate.Plan, error) {
-	if s.binds++; s.bind != nil {
+	if s.binds++; s.bind != nil && s.binds > s.bound {
 		return nil, s.bind
 	}
 	plan, err := s.Store.Bind(limits)
@@ -107,6 +108,10 @@ func TestWhoOwesNothingIsAskedForOnce(t *testing.T) {
 	away := newSwitch(primary)
 	l := slidegate.MustNew(wrap.Fallback(away, memstore.New(memstore.WithClock(clock.Now))), slidegate.PerHour(9), slidegate.PerDay(9).Counter())
 	log := slidegate.MustNew(wrap.Fallback(away, memstore.New(memstore.WithClock(clock.Now))), slidegate.PerHour(9).Named("log"))
+	must(t)(l.Take(background, "a"))
+	if primary.takes != 1 || primary.peeked != 0 {
+		t.Errorf("nobody owes anything, and the primary was asked for %d takes and %d looks", primary.takes, primary.peeked)
+	}
 	away.off(errDown)
 	must(t)(l.Take(background, "a"))
 	must(t)(log.Take(background, "a"))
@@ -230,7 +235,7 @@ func TestABackupIsBoundOnceByAShare(t *testing.T) {
 		t.Errorf("the backup was bound %d times by one share", backup.binds)
 	}
 	unable := errors.New("unable")
-	replicas, backup.bind = 3, unable
+	replicas, backup.bind = 3, unable // from now on
 	told := map[string]error{
 		"take":   failure(l.Take(background, "a")),
 		"peek":   failure(l.Peek(background, "a")),

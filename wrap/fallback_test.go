@@ -511,9 +511,13 @@ func TestDebtsAreBounded(t *testing.T) {
 		t.Errorf("%d debts are kept, want 65536", n)
 	}
 	r.primary.on()
-	for i := range 80_000 {
+	for i := range 80_000 - 1 {
 		must(t)(l.Peek(background, strconv.Itoa(i)))
 	}
+	if n := r.store.Stats().Owed; n != 1 {
+		t.Errorf("all but the newest are taken over or forgotten, and %d are owed", n)
+	}
+	must(t)(l.Peek(background, strconv.Itoa(80_000-1)))
 	if s := r.store.Stats(); s.Owed != 0 || s.TakenOver != 65_536 {
 		t.Errorf("when all are asked again: %+v, want what was kept to be taken over", s)
 	}
