@@ -289,3 +289,18 @@ func TestACostAboveTheShareOfABackupThatIsAway(t *testing.T) {
 		t.Errorf("a take of 4: %v", err)
 	}
 }
+
+// TestAnUntouchedShareIsFull, whenever it is and however little is withheld of it: there is nothing to wait for.
+func TestAnUntouchedShareIsFull(t *testing.T) {
+	for _, at := range []time.Time{start, time.UnixMilli(0), time.UnixMilli(-1)} {
+		for _, share := range [][2]int{{1, 1}, {9, 10}, {1, 10}} {
+			r := newRefuge(wrap.WithShare(share[0], share[1]))
+			r.clock.Set(at)
+			r.primary.off(errDown)
+			l := slidegate.MustNew(r.store, slidegate.PerHour(10))
+			if d := must(t)(l.Peek(background, "a")); d.ResetAfter() != 0 || d.Remaining() != int64(share[0]*10/share[1]) {
+				t.Errorf("%v, at %v: %s", share, at, d)
+			}
+		}
+	}
+}
