@@ -406,3 +406,65 @@ func panics(f func()) (did bool) {
 	f()
 	return false
 }
+
+// TestNothingIsGivenBackWithoutAStore: no units, or a decision that holds none, or no decision, is no reason to ask it; and a group
+// owns its limits.
+func TestNothingIsGivenBackWithoutAStore(t *testing.T) {
+	store := memstore.New()
+	a, b := slidegate.MustNew(store, slidegate.PerHour(5).Named("a")), slidegate.MustNew(store, slidegate.PerHour(5).Named("b"))
+	g := slidegate.MustNewGroup(a, b)
+	g.Limits()[0].Quota = 1000
+	if l := g.Limits(); len(l) != 2 || l[0] != a.Limits()[0] || l[1] != b.Limits()[0] {
+		t.Errorf("the limits of the group are %v", l)
+	}
+	held, err := g.Take(background, "k", "l")
+	settled, wrong := g.Take(background, "k", "l")
+	alone, failed := a.Take(background, "k")
+	if err := errors.Join(err, wrong, failed, g.Refund(background, &settled)); err != nil {
+		t.Fatal(err)
+	}
+	store.Close()
+	for name, err := range map[string]error{
+		"no units":                     g.RefundN(background, &held, 0),
+		"a decision that holds none":   g.RefundN(background, &settled, 1),
+		"no decision":                  g.RefundN(background, nil, 1),
+		"no units of no decision":      g.RefundN(background, nil, 0),
+		"no units of a limiter's":      g.RefundN(background, &alone, 0),
+		"no decision, as much as held": g.Refund(background, nil),
+	} {
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := g.RefundN(background, &held, 1); !errors.Is(err, slidegate.ErrUnavailable) {
+		t.Errorf("a unit, to a store that is closed: %v", err)
+	}
+}
+
+// TestAGroupGivesBackWhatIsHeld and no more, whatever is asked for: not what others charged at the same time. A store that
+// does not take it back says so.
+func TestAGroupGivesBackWhatIsHeld(t *testing.T) {
+	clock := gatetest.NewClock(time.UnixMilli(0))
+	first, second := memstore.New(memstore.WithClock(clock.Now)), memstore.New(memstore.WithClock(clock.Now))
+	for name, stores := range map[string][2]*memstore.Store{"one store": {first, first}, "two stores": {first, second}} {
+		a, b := slidegate.MustNew(stores[0], slidegate.PerHour(9).Named("a")), slidegate.MustNew(stores[1], slidegate.PerHour(9).Named("b"))
+		g := slidegate.MustNewGroup(a, b)
+		d, err := g.TakeN(background, 2, name, name)
+		_, wrong := g.TakeN(background, 3, name, name)
+		if err := errors.Join(err, wrong, g.RefundN(background, &d, 4)); err != nil {
+			t.Fatal(err)
+		}
+		if now, _ := g.Peek(background, name, name); d.Held() != 0 || now.State(0).Remaining != 6 || now.State(1).Remaining != 6 {
+			t.Errorf("%s: 4 of 2 are given back, and 3 were charged by another: %d held, %s", name, d.Held(), &now)
+		}
+	}
+	apart := slidegate.MustNewGroup(slidegate.MustNew(first, slidegate.PerHour(9).Named("a")), slidegate.MustNew(second, slidegate.PerHour(9).Named("b")))
+	d, err := apart.Take(background, "k", "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	second.Close()
+	if err := apart.Refund(background, &d); !errors.Is(err, slidegate.ErrUnavailable) {
+		t.Errorf("one of two stores is closed: %v", err)
+	}
+}
