@@ -454,6 +454,9 @@ func TestAGroupGivesBackWhatIsHeld(t *testing.T) {
 		if err := errors.Join(err, wrong, g.RefundN(background, &d, 4)); err != nil {
 			t.Fatal(err)
 		}
+		if d.Key() != name {
+			t.Errorf("the key of a decision over %q first is another", name)
+		}
 		if now, _ := g.Peek(background, name, name); d.Held() != 0 || now.State(0).Remaining != 6 || now.State(1).Remaining != 6 {
 			t.Errorf("%s: 4 of 2 are given back, and 3 were charged by another: %d held, %s", name, d.Held(), &now)
 		}
