@@ -468,6 +468,9 @@ func TestAGroupGivesBackWhatIsHeld(t *testing.T) {
 	}
 	second.Close()
 	if err := apart.Refund(background, &d); !errors.Is(err, slidegate.ErrUnavailable) {
-		t.Errorf("one of two stores is closed: %v", err)
+		t.Errorf("a refund, one of two stores is closed: %v", err)
+	}
+	if _, err := apart.Peek(background, "k", "k"); !errors.Is(err, slidegate.ErrUnavailable) {
+		t.Errorf("a look, one of two stores is closed: %v", err)
 	}
 }
