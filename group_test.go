@@ -474,3 +474,51 @@ func TestAGroupGivesBackWhatIsHeld(t *testing.T) {
 		t.Errorf("a look, one of two stores is closed: %v", err)
 	}
 }
+
+// A remembering store notes what a take over it was answered, and what comes back.
+type remembering struct {
+	slidegate.Store
+	taken, returned slidegate.Answer
+}
+
+func (s *remembering) Bind(limits []slidegate.Limit) (slidegate.Plan, error) {
+	plan, err := s.Store.Bind(limits)
+	return &rememberingPlan{plan, s}, err
+}
+
+type rememberingPlan struct {
+	slidegate.Plan
+	s *remembering
+}
+
+func (p *rememberingPlan) Take(ctx context.Context, key string, cost int64) (a slidegate.Answer, err error) {
+	p.s.taken, err = p.Plan.Take(ctx, key, cost)
+	return p.s.taken, err
+}
+
+func (p *rememberingPlan) Refund(ctx context.Context, key string, charged slidegate.Answer, cost int64) error {
+	p.s.returned = charged
+	return p.Plan.Refund(ctx, key, charged, cost)
+}
+
+// TestEachStoreGetsItsOwnAnswerBack by a refund to a group, in the time of its own clock, however far those are apart.
+func TestEachStoreGetsItsOwnAnswerBack(t *testing.T) {
+	var stores []*remembering
+	var limiters []*slidegate.Limiter
+	for i, apart := range []int64{0, 3_600_000, -7_000} {
+		clock := gatetest.NewClock(time.UnixMilli(1_757_750_400_000 + apart))
+		s := &remembering{Store: memstore.New(memstore.WithClock(clock.Now))}
+		stores = append(stores, s)
+		limiters = append(limiters, slidegate.MustNew(s, slidegate.PerHour(9).Named([]string{"a", "b", "c"}[i])))
+	}
+	g := slidegate.MustNewGroup(limiters...)
+	d, err := g.Take(background, "k", "k", "k")
+	if err := errors.Join(err, g.Refund(background, &d)); err != nil {
+		t.Fatal(err)
+	}
+	for i, s := range stores {
+		if s.returned.Now != s.taken.Now || s.returned.Readings[0].At != s.taken.Readings[0].At {
+			t.Errorf("store %d: its answer %+v came back as %+v", i, s.taken, s.returned)
+		}
+	}
+}

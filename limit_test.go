@@ -25,6 +25,7 @@ func TestEveryBadLimitIsNamed(t *testing.T) {
 	}{
 		{slidegate.Limit{}, "quota 0: allowed is 1 to 1000000000000"},
 		{slidegate.PerMinute(0).Named("burst"), `quota 0 of "burst": allowed is 1 to 1000000000000`},
+		{slidegate.PerMinute(0).Named("a=b"), "quota 0: allowed is 1 to 1000000000000"}, // of no name that is none
 		{slidegate.PerMinute(-1), "quota -1: allowed is 1 to 1000000000000"},
 		{slidegate.PerMinute(math.MinInt64), "quota -9223372036854775808: allowed is 1 to 1000000000000"},
 		{slidegate.PerMinute(slidegate.MaxQuota + 1), "quota 1000000000001: allowed is 1 to 1000000000000"},
@@ -43,6 +44,8 @@ func TestEveryBadLimitIsNamed(t *testing.T) {
 		{good.Named("a "), `name "a ": allowed is ` + names},
 		{good.Named(" "), `name " ": allowed is ` + names},
 		{good.Named("a=b"), `name "a=b": allowed is ` + names},
+		{good.Named("=a"), `name "=a": allowed is ` + names},
+		{good.Named("\ta"), `name "\ta": allowed is ` + names},
 		{good.Named("a\tb"), `name "a\tb": allowed is ` + names},
 		{good.Named("é"), `name "é": allowed is ` + names},
 		{good.Named("a\x7f"), `name "a\x7f": allowed is ` + names},
