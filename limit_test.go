@@ -46,6 +46,7 @@ func TestEveryBadLimitIsNamed(t *testing.T) {
 		{good.Named("a=b"), `name "a=b": allowed is ` + names},
 		{good.Named("=a"), `name "=a": allowed is ` + names},
 		{good.Named("\ta"), `name "\ta": allowed is ` + names},
+		{good.Named("a\x1fb"), `name "a\x1fb": allowed is ` + names},
 		{good.Named("a\tb"), `name "a\tb": allowed is ` + names},
 		{good.Named("é"), `name "é": allowed is ` + names},
 		{good.Named("a\x7f"), `name "a\x7f": allowed is ` + names},
@@ -175,6 +176,8 @@ func TestEveryUnreadableLimitIsNamed(t *testing.T) {
 		"٣/1m":                            `the quota "٣" is not a whole number`,
 		"99999999999999999999/1m":         `the quota "99999999999999999999" is not a whole number`,
 		"0/1m":                            "quota 0: allowed is 1 to 1000000000000",
+		"9223372036854775807/1m":          "quota 9223372036854775807: allowed is 1 to 1000000000000",
+		"5/m,resolution=0.000001ms":       "resolution 1ns: allowed is 1ms to the window of 1m",
 		"1000000000001/1m":                "quota 1000000000001: allowed is 1 to 1000000000000",
 		"n=0/1m":                          `quota 0 of "n": allowed is 1 to 1000000000000`,
 		"5/":                              `the window "" is not a duration such as 10s, 15m, 1h or 1d`,
@@ -225,7 +228,10 @@ func TestDurations(t *testing.T) {
 		"ms": time.Millisecond, "s": time.Second, "m": time.Minute, "h": time.Hour, "d": aDay,
 		"1d": aDay, "1.5d": 36 * time.Hour, ".5d": 12 * time.Hour, "1d12h": 36 * time.Hour, "1d1ms": aDay + time.Millisecond,
 		"d12h": 36 * time.Hour, "-1d": -aDay, "+1d": aDay, "0d": 0, "0": 0, "90s": 90 * time.Second, "1h30m": 90 * time.Minute, "-1m": -time.Minute,
-		"106751d": 106751 * aDay,
+		"106751d": 106751 * aDay, "1d0s": aDay, "0d5s": 5 * time.Second, "0d0s": 0,
+		"106751d23h47m16.854775807s": math.MaxInt64,
+		"106751.99116730064583334d":  math.MaxInt64 / 24 * 24, // the longest that days alone come to
+		"-106751.99116730064583334d": math.MinInt64 / 24 * 24,
 	} {
 		if got, err := slidegate.ParseDuration(text); err != nil || got != want {
 			t.Errorf("%q is %s, %v; want %s", text, got, err, want)
@@ -233,7 +239,7 @@ func TestDurations(t *testing.T) {
 	}
 	for _, text := range []string{
 		"", " ", "1", "x", "-", "+", ".", "1x", "1 d", "1d ", "1d1d", "1dd", "-1d12h", "1d-1h", "1d+1h", "1d1", "d1", "1e3d", "0x1d",
-		"106752d", "106751d24h", "9999999999999999999d", "1h1d", "1m1d", "1h1.5d", "--1d",
+		"106752d", "106751d24h", "106751d23h47m16.854775808s", "106751.9911673006462d", "-106751.9911673006462d", "1d-1ns", "9999999999999999999d", "1h1d", "1m1d", "1h1.5d", "--1d",
 	} {
 		got, err := slidegate.ParseDuration(text)
 		if err == nil || got != 0 {
