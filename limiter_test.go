@@ -508,3 +508,25 @@ func TestAdmittedAtTheDeadlineIsTooLate(t *testing.T) {
 		}
 	})
 }
+
+// TestAllowChargesOne, in any store and over any number of limits.
+func TestAllowChargesOne(t *testing.T) {
+	clock := gatetest.NewClock(time.UnixMilli(0))
+	for name, store := range map[string]slidegate.Store{
+		"memory": memstore.New(memstore.WithClock(clock.Now)),
+		"oracle": gatetest.NewOracle(clock), // it has no quick way
+	} {
+		for _, limits := range [][]slidegate.Limit{{slidegate.PerHour(3)}, {slidegate.PerHour(3), slidegate.PerDay(9).Counter()}} {
+			l, key := slidegate.MustNew(store, limits...), name+strings.Repeat("k", len(limits))
+			for left := int64(2); left >= 0; left-- {
+				allowed, err := l.Allow(background, key)
+				if d, _ := l.Peek(background, key); err != nil || !allowed || d.State(0).Remaining != left {
+					t.Errorf("%s, %d limits: %v, %v, %d left, want %d", name, len(limits), allowed, err, d.State(0).Remaining, left)
+				}
+			}
+			if allowed, err := l.Allow(background, key); err != nil || allowed {
+				t.Errorf("%s, %d limits: %v, %v, and none is left", name, len(limits), allowed, err)
+			}
+		}
+	}
+}
