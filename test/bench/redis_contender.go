@@ -52,12 +52,12 @@ func Floors(addr func() string) []Contender {
 	}
 	alone := redisstore.WithFolding(1)
 	return []Contender{
-		{Name: FloorName, Open: floor(leastThroughRueidis(leastCounter))},
-		{Name: FloorAloneName, Open: floor(leastThroughRueidis(leastCounter), alone)},
-		{Name: FloorLogName, Open: floor(leastThroughRueidis(leastLog))},
-		{Name: FloorLogAloneName, Open: floor(leastThroughRueidis(leastLog), alone)},
-		{Name: "floor-goredis", Open: floor(leastThroughGoRedis)},
-		{Name: "floor-goredis-alone", Open: floor(leastThroughGoRedis, alone)},
+		{Name: FloorName, Open: floor(least(throughRueidis, leastCounter))},
+		{Name: FloorAloneName, Open: floor(least(throughRueidis, leastCounter), alone)},
+		{Name: FloorLogName, Open: floor(least(throughRueidis, leastLog))},
+		{Name: FloorLogAloneName, Open: floor(least(throughRueidis, leastLog), alone)},
+		{Name: "floor-goredis", Open: floor(least(throughGoRedis, leastCounter))},
+		{Name: "floor-goredis-alone", Open: floor(least(throughGoRedis, leastCounter), alone)},
 	}
 }
 
@@ -143,26 +143,15 @@ end
 return reply`
 )
 
-func leastThroughRueidis(source string) connecting {
+// least makes a client of the store that runs a script of a floor in place of any other.
+func least(connect connecting, source string) connecting {
 	return func(addr string) (redisstore.Client, func()) {
-		c := must(rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}, DisableCache: true}))
-		script := rueidis.NewLuaScript(source)
+		c, stop := connect(addr)
+		script := redisstore.NewScript("least", source)
 		return leastClient(func(ctx context.Context, keys, args []string) ([]int64, error) {
-			return script.Exec(ctx, c, keys, args).AsIntSlice()
-		}), c.Close
+			return c.Run(ctx, script, keys, args)
+		}), stop
 	}
-}
-
-func leastThroughGoRedis(addr string) (redisstore.Client, func()) {
-	c := goRedis(&redis.Options{Addr: addr, ContextTimeoutEnabled: true})
-	script := redis.NewScript(leastCounter)
-	return leastClient(func(ctx context.Context, keys, args []string) ([]int64, error) {
-		all := make([]any, len(args))
-		for i := range args {
-			all[i] = args[i]
-		}
-		return script.Run(ctx, c, keys, all...).Int64Slice()
-	}), func() { _ = c.Close() }
 }
 
 // Prompt implements [redisstore.PromptClient], as the clients do that it stands for.

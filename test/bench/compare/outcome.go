@@ -25,8 +25,15 @@ func (o *outcome) reaches(value float64) bool {
 
 func (o *outcome) isMet() bool { return o.reaches(o.value) }
 
-// isForbidden tells that not even the floor reaches the target, in the same rounds.
-func (o *outcome) isForbidden() bool { return !o.isMet() && o.floorIs != "" && !o.reaches(o.floor) }
+// isForbidden tells that not even the floor reaches the target, in the same rounds. What does less than the contender and
+// took longer is no floor: those rounds tell nothing of what is possible.
+func (o *outcome) isForbidden() bool {
+	isFloor := o.floor <= o.value
+	if o.more {
+		isFloor = o.floor >= o.value
+	}
+	return !o.isMet() && o.floorIs != "" && isFloor && !o.reaches(o.floor)
+}
 
 func (o *outcome) isMissed() bool { return !o.isMet() && !o.isForbidden() }
 

@@ -54,9 +54,11 @@ func TestAVerdictIsALine(t *testing.T) {
 		{outcome{part: "hot1", contender: "a", value: 1.1, bound: 1}, "MISSED hot1/a: 1.1 (≤ 1)"},
 		{outcome{part: "hot1", contender: "a", value: 1.1, bound: 1, floor: 0.9, floorIs: "nothing"}, "MISSED hot1/a: 1.1 (≤ 1)"},
 		{outcome{part: "hot1", contender: "a", value: 1.1, bound: 1, floor: 1.05, floorIs: "nothing"}, "FORBIDDEN hot1/a: 1.1 (≤ 1) nothing has 1.05"},
+		{outcome{part: "hot1", contender: "a", value: 1.1, bound: 1, floor: 1.2, floorIs: "nothing"}, "MISSED hot1/a: 1.1 (≤ 1)"},
 		{outcome{part: "redis-1", contender: "a", figure: "1,000/s", value: 2, bound: 1.7, more: true}, "ok redis-1/a 1,000/s: 2 (≥ 1.7)"},
 		{outcome{part: "redis-1", contender: "a", value: 1, bound: 1.7, more: true, floor: 1.8, floorIs: "nothing"}, "MISSED redis-1/a: 1 (≥ 1.7)"},
 		{outcome{part: "redis-1", contender: "a", value: 1, bound: 1.7, more: true, floor: 1.5, floorIs: "nothing"}, "FORBIDDEN redis-1/a: 1 (≥ 1.7) nothing has 1.5"},
+		{outcome{part: "redis-1", contender: "a", value: 1, bound: 1.7, more: true, floor: 0.9, floorIs: "nothing"}, "MISSED redis-1/a: 1 (≥ 1.7)"},
 	} {
 		if got := test.o.line(); got != test.want {
 			t.Errorf("got %q, want %q", got, test.want)
