@@ -13,8 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-
-	"github.com/slidegate/slidegate/test/bench"
 )
 
 var update = flag.Bool("update", false, "write counts.json anew")
@@ -35,10 +33,7 @@ func slack(name string) float64 {
 // TestNothingHasBecomeDearer holds numbers that do not depend on the speed of the machine against those of counts.json: allocations,
 // bytes, commands and instructions of a decision. What has become cheaper is told. -update writes the file anew: with the change that explains it.
 func TestNothingHasBecomeDearer(t *testing.T) {
-	got := map[string]float64{}
-	maps.Copy(got, allocationCounts())
-	maps.Copy(got, heapCounts())
-	maps.Copy(got, redisCounts(t))
+	got := printedCounts(t)
 	maps.Copy(got, instructionCounts(t))
 	for name := range got {
 		got[name] = math.Round(got[name]*100) / 100
@@ -83,52 +78,16 @@ func readCounts(t *testing.T) (counts map[string]float64) {
 	return counts
 }
 
-func allocationCounts() map[string]float64 {
-	counts := map[string]float64{}
-	for _, c := range ours() {
-		l := c.Open(1_000_000_000, 60_000_000_000)
-		for range 1000 {
-			l.Take("somebody")
-		}
-		counts["allocations "+c.Name] = testing.AllocsPerRun(1000, func() { l.Take("somebody") })
-		l.Close()
+// printedCounts are those of the program in counts.
+func printedCounts(t *testing.T) (counts map[string]float64) {
+	cmd := exec.Command("go", "run", "./counts")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err == nil {
+		err = json.Unmarshal(out, &counts)
 	}
-	for _, m := range bench.Middlewares() {
-		if !m.Ours {
-			continue
-		}
-		for _, crowd := range []string{"http-allowed", "http-denied"} {
-			s := bench.FindCrowd(crowd).Serve(&m)
-			counts["allocations "+m.Name+" "+crowd] = testing.AllocsPerRun(1000, func() { s.Ask(1) })
-			s.Stop()
-		}
-	}
-	return counts
-}
-
-func heapCounts() map[string]float64 {
-	return map[string]float64{
-		"heap a key of a log with one charge":      bench.HeapPerKey(bench.Find(bench.LogTake)),
-		"heap a key of a counter":                  bench.HeapPerKey(bench.Find(bench.CounterTake)),
-		"heap an entry of a full log of a hundred": bench.BytesPerEntry(100),
-		"heap an entry of a full log of 1,000":     bench.BytesPerEntry(1000),
-	}
-}
-
-func redisCounts(t *testing.T) map[string]float64 {
-	r, counts := bench.NewRedis(t), map[string]float64{}
-	for _, c := range bench.RedisContenders(func() string { return r.Addr }) {
-		if !bench.IsOurs(c.Name) || !strings.HasSuffix(c.Name, "-alone") {
-			continue
-		}
-		spent := r.Spend(c, 2000)
-		counts["scripts "+c.Name], counts["commands "+c.Name], counts["bytes "+c.Name] = math.Round(spent.Scripts), math.Round(spent.Commands*10)/10, spent.Bytes
-	}
-	for _, p := range bench.PackedLogs() {
-		if !p.Rival {
-			now, most := p.Memory(r)
-			counts["bytes in Redis of "+p.Name], counts["bytes in Redis at most of "+p.Name] = float64(now), float64(most)
-		}
+	if err != nil {
+		t.Fatal(err)
 	}
 	return counts
 }
