@@ -77,6 +77,18 @@ func TestAllProblemsAreTold(t *testing.T) {
 }
 
 // TestWhatTheOriginalTakes: scalars of any kind are texts, units are in any case, << and aliases work.
+// TestFilesWithoutADomainAreEachTold: they are not the same domain.
+func TestFilesWithoutADomainAreEachTold(t *testing.T) {
+	for _, text := range []string{"descriptors: []", "a scalar", "domain: ''", "domain:"} {
+		_, err := rules.Read([]rules.File{{Name: "a.yaml", Text: []byte(text)}, {Name: "b.yaml", Text: []byte(text)}})
+		for _, want := range []string{"a.yaml:1: the domain is missing", "b.yaml:1: the domain is missing"} {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%q twice: %v, want %q in it", text, err, want)
+			}
+		}
+	}
+}
+
 func TestWhatTheOriginalTakes(t *testing.T) {
 	set, err := rules.Read([]rules.File{{Name: "f.yaml", Text: []byte(`
 domain: d

@@ -80,6 +80,8 @@ func (r *reader) root(n *yaml.Node) {
 	domain := r.text(fields["domain"], "domain")
 	if domain == "" {
 		r.wrong(n, "the domain is missing or empty: name the domain that Envoy sends")
+		r.children(fields["descriptors"], &node{}, above{})
+		return
 	}
 	root := r.set.domains[domain]
 	if root != nil && !r.merge {
