@@ -136,8 +136,13 @@ func withoutTime(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
+// A broken connection fails at once.
+type broken struct{}
+
+func (broken) Do(context.Context, ...string) ([]int64, error) { return nil, errors.New("broken pipe") }
+
 func ExampleStore_Stats() {
-	store := redisstore.New(adapter{stuck{}}, redisstore.WithTimeout(time.Millisecond))
+	store := redisstore.New(adapter{broken{}})
 	limiter := slidegate.MustNew(store, slidegate.PerMinute(5))
 	limiter.Allow(context.Background(), "ann")
 	stats := store.Stats()
