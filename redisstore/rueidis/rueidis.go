@@ -1,5 +1,6 @@
 // Package rueidis lets a redisstore ask Redis through github.com/redis/rueidis, which sends the commands
-// of many callers down one connection.
+// of many callers down one connection. Up to two calls at a time have a connection each, of the client's pool for
+// blocking commands: its BlockingPoolSize has to leave room for them.
 //
 //	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{"127.0.0.1:6379"}, DisableCache: true})
 //	...
@@ -31,7 +32,9 @@ func New(client rueidis.Client) redisstore.Client { return &adapter{client: clie
 
 type adapter struct {
 	client rueidis.Client
-	left   atomic.Int64 // when connections were last ended, in nanoseconds since the Unix epoch
+
+	underWay atomic.Int64 // calls
+	left     atomic.Int64 // when connections were last ended, in nanoseconds since the Unix epoch
 }
 
 // Check implements [redisstore.CheckedClient].
@@ -70,8 +73,19 @@ func integers(reply rueidis.RedisResult) ([]int64, error) {
 	return all, err
 }
 
+// few is how many calls under way at once get a connection each, of the client's pool for blocking commands: whoever
+// calls writes and reads there itself, and does not wait for two goroutines to be woken. More calls share connections,
+// where one write carries many. A store that folds has so many under way, unless they are full.
+const few = 2
+
 func (a *adapter) send(ctx context.Context, keys, args []string, command ...string) rueidis.RedisResult {
-	return a.client.Do(ctx, a.client.B().Arbitrary(command...).Keys(keys...).Args(args...).Build())
+	defer a.underWay.Add(-1)
+	cmd := a.client.B().Arbitrary(command...).Keys(keys...).Args(args...)
+	// On a connection of its own a blocking command has no other end than that of its context.
+	if _, ends := ctx.Deadline(); a.underWay.Add(1) <= few && ends {
+		return a.client.Do(ctx, cmd.Blocking())
+	}
+	return a.client.Do(ctx, cmd.Build())
 }
 
 // After a failover an open connection may lead to a server that was the primary and is a replica now,
@@ -89,10 +103,13 @@ func (a *adapter) leave(ctx context.Context) {
 	if now-last < int64(pause) || !a.left.CompareAndSwap(last, now) {
 		return
 	}
+	for range few {
+		go a.client.Dedicated(func(c rueidis.DedicatedClient) error { c.Close(); return nil })
+	}
 	for range farewells {
-		go a.send(ctx, anyKey, nil, "QUIT")
+		go a.client.Do(ctx, a.client.B().Arbitrary("QUIT").Keys(anyKey).Build())
 	}
 }
 
 // anyKey makes rueidis choose a connection; Redis does not look at it.
-var anyKey = []string{"now"}
+const anyKey = "now"
