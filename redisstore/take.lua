@@ -215,6 +215,7 @@ local cost, costs, first_quota, first_window = 1, ARGV[next_arg], ARGV[2] + 0, A
 local first_edge = now - first_window
 local whole = grace > 0 and first_window + grace or ARGV[3] -- else it is text already
 local reply, r, k, aside = {now, 0, 0, 0}, 1, 0, limits > 1 and {}
+local oldest_of, leaver, charge, split -- of large logs, once they are made
 local start, prefix, lives -- of a counter in the window of now
 if count then
   start, lives = now - now % first_window, {} -- by units
@@ -352,7 +353,8 @@ for _ = 1, #KEYS / limits do
           end
           if not p then break end
           if p > stop and page then
-            units, oldest, from, p, stop, page = pages(next_entry)(key, s, edge, newest)
+            if not charge then oldest_of, leaver, charge, split = pages(next_entry) end
+            units, oldest, from, p, stop, page = oldest_of(key, s, edge, newest)
             if not units then break end
           elseif oldest > newest or units < last or p > stop and (oldest < newest or units > last) then
             break
@@ -360,7 +362,7 @@ for _ = 1, #KEYS / limits do
           if units > room then -- quota are left once the oldest units have gone that are too many
             back = oldest
             if units > room + 1 then
-              local _, leaver = pages(next_entry)
+              if not charge then oldest_of, leaver, charge, split = pages(next_entry) end
               back = leaver(key, s, units - room, units, oldest, newest, from, p, stop, page)
               if not back then break end
             end
@@ -433,7 +435,7 @@ for _ = 1, #KEYS / limits do
           call('SETRANGE', key, '0', value)
           call('PEXPIRE', key, life)
         else
-          local _, _, charge, split = pages(next_entry)
+          if not charge then oldest_of, leaver, charge, split = pages(next_entry) end
           if write == 4 then
             call('PSETEX', key, life, split(unpack(value)))
           elseif not charge(unpack(value)) then
