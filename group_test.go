@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -519,6 +520,138 @@ func TestEachStoreGetsItsOwnAnswerBack(t *testing.T) {
 	for i, s := range stores {
 		if s.returned.Now != s.taken.Now || s.returned.Readings[0].At != s.taken.Readings[0].At {
 			t.Errorf("store %d: its answer %+v came back as %+v", i, s.taken, s.returned)
+		}
+	}
+}
+
+// A diary has the calls of several stores in their order, and what became of their contexts.
+type diary struct {
+	lines    []string
+	contexts []context.Context // of refunds
+}
+
+// noted is a store that writes its calls into a diary.
+type noted struct {
+	slidegate.Store
+	name string
+	in   *diary
+}
+
+func (s noted) Bind(limits []slidegate.Limit) (slidegate.Plan, error) {
+	plan, err := s.Store.Bind(limits)
+	return notedPlan{plan, s}, err
+}
+
+type notedPlan struct {
+	slidegate.Plan
+	s noted
+}
+
+func (p notedPlan) note(verb string) { p.s.in.lines = append(p.s.in.lines, verb+" "+p.s.name) }
+
+func (p notedPlan) Take(ctx context.Context, key string, cost int64) (slidegate.Answer, error) {
+	p.note("take")
+	return p.Plan.Take(ctx, key, cost)
+}
+
+func (p notedPlan) Peek(ctx context.Context, key string, cost int64) (slidegate.Answer, error) {
+	p.note("peek")
+	return p.Plan.Peek(ctx, key, cost)
+}
+
+func (p notedPlan) Refund(ctx context.Context, key string, charged slidegate.Answer, cost int64) error {
+	p.note("refund")
+	p.s.in.contexts = append(p.s.in.contexts, ctx)
+	return p.Plan.Refund(ctx, key, charged, cost)
+}
+
+// TestStoresAreAskedForWhatIsNeeded, one after another: nothing is given back that was not charged, whoever refuses is not
+// asked again, and when it is over nothing goes on.
+func TestStoresAreAskedForWhatIsNeeded(t *testing.T) {
+	open, full, closed := memstore.New(), memstore.New(), memstore.New()
+	closed.Close()
+	for _, c := range []struct {
+		what   string
+		stores []*memstore.Store
+		cost   int64
+		want   []string
+	}{
+		{"all admit", []*memstore.Store{open, open, open}, 2, []string{"take 1", "take 2", "take 3"}},
+		{"the first refuses", []*memstore.Store{full, open, open}, 2, []string{"take 1", "peek 2", "peek 3"}},
+		{"the second refuses", []*memstore.Store{open, full, open}, 2, []string{"take 1", "take 2", "refund 1", "peek 1", "peek 3"}},
+		{"the last refuses", []*memstore.Store{open, open, full}, 1, []string{"take 1", "take 2", "take 3", "refund 1", "refund 2", "peek 1", "peek 2"}},
+		{"the first fails", []*memstore.Store{closed, open, open}, 2, []string{"take 1"}},
+		{"the last fails", []*memstore.Store{open, open, closed}, 1, []string{"take 1", "take 2", "take 3", "refund 1", "refund 2"}},
+		{"the last fails, and nothing was charged", []*memstore.Store{open, open, closed}, 0, []string{"take 1", "take 2", "take 3"}},
+	} {
+		var in diary
+		var limiters []*slidegate.Limiter
+		for i, store := range c.stores {
+			name := strconv.Itoa(i + 1)
+			limiters = append(limiters, slidegate.MustNew(noted{store, name, &in}, slidegate.PerHour(2).Named(name)))
+			if store == full {
+				if _, err := limiters[i].TakeN(background, c.what, 2); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		in = diary{}
+		_, err := slidegate.MustNewGroup(limiters...).TakeN(background, c.cost, c.what, c.what, c.what)
+		if slices.Contains(c.stores, closed) != errors.Is(err, slidegate.ErrUnavailable) || !slices.Equal(in.lines, c.want) {
+			t.Errorf("%s: %q, %v; want %q", c.what, in.lines, err, c.want)
+		}
+		for _, ctx := range in.contexts {
+			if !errors.Is(ctx.Err(), context.Canceled) {
+				t.Errorf("%s: a refund may go on: %v", c.what, ctx.Err())
+			}
+		}
+	}
+}
+
+// A learning store says that it cannot decide in one act until it has learnt that it can. At each take time passes.
+type learning struct {
+	*memstore.Store
+	clock  *gatetest.Clock
+	learnt *atomic.Bool
+}
+
+func (s learning) Bind(limits []slidegate.Limit) (slidegate.Plan, error) {
+	plan, err := s.Store.Bind(limits)
+	return leavingPlan{plan, func() { s.clock.Advance(time.Second) }}, err
+}
+
+func (s learning) BindJoint(parts [][]slidegate.Limit) (slidegate.JointPlan, error) {
+	plan, err := s.Store.BindJoint(parts)
+	return learningPlan{plan, s.learnt}, err
+}
+
+type learningPlan struct {
+	slidegate.JointPlan
+	learnt *atomic.Bool
+}
+
+func (p learningPlan) Joint([]string) bool { return p.learnt.Load() }
+
+// TestWhatWasTakenInOrderIsGivenBackInOneAct where the store has learnt meanwhile that it can, as in front of servers that turn
+// out to be one: at the times that each part has recorded.
+func TestWhatWasTakenInOrderIsGivenBackInOneAct(t *testing.T) {
+	clock := gatetest.NewClock(time.UnixMilli(1_757_750_400_000))
+	store := learning{memstore.New(memstore.WithClock(clock.Now)), clock, new(atomic.Bool)}
+	log, counter := slidegate.MustNew(store, slidegate.PerHour(5).Named("log")), slidegate.MustNew(store, slidegate.PerSecond(5).Counter().Named("counter"))
+	g := slidegate.MustNewGroup(log, counter, slidegate.MustNew(store, slidegate.PerDay(5).Named("late")))
+	keys := []string{"a", "b", "c"}
+	d, err := g.TakeN(background, 3, keys...)
+	store.learnt.Store(true)
+	if err := errors.Join(err, g.Refund(background, &d)); err != nil {
+		t.Fatal(err)
+	}
+	now, err := g.Peek(background, keys...)
+	if err != nil || !g.Atomic(keys...) {
+		t.Fatal(err)
+	}
+	for i := range now.Len() {
+		if s := now.State(i); s.Remaining != 5 {
+			t.Errorf("%d left of %s", s.Remaining, s.Limit)
 		}
 	}
 }

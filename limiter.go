@@ -346,12 +346,9 @@ func sleep(ctx context.Context, d time.Duration) error {
 			return &WaitError{Need: d, Left: max(0, left), err: context.DeadlineExceeded}
 		}
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return ctx.Err() // both may have come: who leaves is not charged
+	case <-time.After(d):
 	}
+	return ctx.Err() // both may have come: who leaves is not charged
 }

@@ -143,6 +143,11 @@ func TestACostThatCanNeverFitIsACostError(t *testing.T) {
 			}
 		}
 	}
+	equal := slidegate.MustNew(stub, slidegate.PerDay(9), slidegate.PerHour(5), slidegate.PerMinute(5))
+	var e *slidegate.CostError
+	if _, err := equal.TakeN(background, "k", 6); !errors.As(err, &e) || e.Limit.Name != "5/1h" {
+		t.Errorf("of equal quotas: %v, want the first limit that has it", err)
+	}
 	if n := stub.Calls(); n != 0 {
 		t.Errorf("the store was asked %d times", n)
 	}
@@ -463,10 +468,75 @@ func TestOnlySoManyMayWait(t *testing.T) {
 		if d, err := l.Wait(background, "a"); err != nil || !d.Allowed {
 			t.Errorf("when the others are served: %s, %v", d, err)
 		}
-		nobody := l.WithMaxWaiters(0)
-		nobody.TakeN(background, "c", 3)
-		if _, err := nobody.Wait(background, "c"); !errors.Is(err, slidegate.ErrTooManyWaiters) {
-			t.Errorf("where nobody may wait: %v", err)
+	})
+}
+
+// TestTooManyWaitersSaysHowManyMay: nobody where that is less than one, as many again when those are served, and as many
+// of a limiter that is made of this one.
+func TestTooManyWaitersSaysHowManyMay(t *testing.T) {
+	for most, want := range map[int]string{-7: "0", 0: "0", 1: "1", 12: "12"} {
+		synctest.Test(t, func(t *testing.T) {
+			store := memstore.New()
+			defer store.Close()
+			l := slidegate.MustNew(store, slidegate.PerMinute(20)).WithMaxWaiters(most)
+			next, err := l.With(slidegate.PerHour(20))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, l := range []*slidegate.Limiter{l, l, next} {
+				<-time.After(time.Hour) // virtual
+				l.TakeN(background, "a", 20)
+				var served sync.WaitGroup
+				for range most {
+					served.Go(func() {
+						if _, err := l.Wait(background, "a"); err != nil {
+							t.Errorf("one of %d waiters got %v", most, err)
+						}
+					})
+				}
+				synctest.Wait()
+				if _, err := l.Wait(background, "a"); !errors.Is(err, slidegate.ErrTooManyWaiters) || err.Error() != "slidegate: too many waiters: "+want+" may wait" {
+					t.Errorf("%v, where %s may wait", err, want)
+				}
+				served.Wait()
+			}
+		})
+	}
+}
+
+// A tardy store takes its time, and does not look at the caller's.
+type tardy struct {
+	slidegate.Store
+	d time.Duration
+}
+
+func (s tardy) Bind(limits []slidegate.Limit) (slidegate.Plan, error) {
+	plan, err := s.Store.Bind(limits)
+	return tardyPlan{plan, s.d}, err
+}
+
+type tardyPlan struct {
+	slidegate.Plan
+	d time.Duration
+}
+
+func (p tardyPlan) Take(ctx context.Context, key string, cost int64) (slidegate.Answer, error) {
+	<-time.After(p.d)
+	return p.Plan.Take(ctx, key, cost)
+}
+
+// TestADeadlineIsNeverInLessThanNoTime: it may pass while the store is asked.
+func TestADeadlineIsNeverInLessThanNoTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memstore.New()
+		defer store.Close()
+		l := slidegate.MustNew(tardy{store, 2 * time.Second}, slidegate.PerMinute(1))
+		l.Take(background, "a")
+		ctx, cancel := context.WithTimeout(background, time.Second)
+		defer cancel()
+		var e *slidegate.WaitError
+		if _, err := l.Wait(ctx, "a"); !errors.As(err, &e) || e.Need != 58*time.Second || e.Left != 0 {
+			t.Errorf("%v, want a WaitError of 58s against 0s", err)
 		}
 	})
 }
@@ -527,6 +597,91 @@ func TestAllowChargesOne(t *testing.T) {
 			if allowed, err := l.Allow(background, key); err != nil || allowed {
 				t.Errorf("%s, %d limits: %v, %v, and none is left", name, len(limits), allowed, err)
 			}
+		}
+	}
+}
+
+// A noting store notes how its plans are asked.
+type noting struct {
+	slidegate.Store
+	asked []string
+}
+
+func (s *noting) Bind(limits []slidegate.Limit) (slidegate.Plan, error) {
+	plan, err := s.Store.Bind(limits)
+	return notingPlan{plan.(slidegate.QuickPlan), s}, err
+}
+
+type notingPlan struct {
+	slidegate.QuickPlan
+	s *noting
+}
+
+func (p notingPlan) Allow(ctx context.Context, key string, cost int64) (bool, error) {
+	p.s.asked = append(p.s.asked, "Allow")
+	return p.QuickPlan.Allow(ctx, key, cost)
+}
+
+func (p notingPlan) TakeOne(ctx context.Context, key string, cost int64) (bool, int64, slidegate.Reading, error) {
+	p.s.asked = append(p.s.asked, "TakeOne")
+	return p.QuickPlan.TakeOne(ctx, key, cost)
+}
+
+func (p notingPlan) Take(ctx context.Context, key string, cost int64) (slidegate.Answer, error) {
+	p.s.asked = append(p.s.asked, "Take")
+	return p.QuickPlan.Take(ctx, key, cost)
+}
+
+// TestAPlanIsAskedTheQuickWay if it has one, and never for one limit where it has several.
+func TestAPlanIsAskedTheQuickWay(t *testing.T) {
+	for want, limits := range map[string][]slidegate.Limit{
+		"[Allow TakeOne]": {slidegate.PerHour(3)},
+		"[Allow Take]":    {slidegate.PerHour(3), slidegate.PerDay(9)},
+	} {
+		store := &noting{Store: memstore.New()}
+		l := slidegate.MustNew(store, limits...)
+		ok, err := l.Allow(background, "k")
+		if d, wrong := l.Take(background, "k"); err != nil || wrong != nil || !ok || !d.Allowed {
+			t.Errorf("%v: %v, %v, %v", limits, ok, d, errors.Join(err, wrong))
+		}
+		if got := fmt.Sprint(store.asked); got != want {
+			t.Errorf("%d limits: the plan was asked by %s, want %s", len(limits), got, want)
+		}
+	}
+}
+
+// A reluctant store binds limits only so often.
+type reluctant struct {
+	slidegate.Store
+	times int
+	err   error
+}
+
+func (s *reluctant) Bind(limits []slidegate.Limit) (slidegate.Plan, error) {
+	if s.times--; s.times < 0 {
+		return nil, s.err
+	}
+	return s.Store.Bind(limits)
+}
+
+// TestLimitsThatTheStoreCannotBind: its error comes from whatever needs a plan.
+func TestLimitsThatTheStoreCannotBind(t *testing.T) {
+	store := memstore.New()
+	spent, err := slidegate.MustNew(store, slidegate.PerHour(9)).Take(background, "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cannot := fmt.Errorf("%w: too much for one store", slidegate.ErrInvalidLimit)
+	of := func(times int) *reluctant { return &reluctant{store, times, cannot} }
+	hour, both := slidegate.MustNew(of(1), slidegate.PerHour(5)), slidegate.MustNew(of(2), slidegate.PerHour(5), slidegate.PerDay(9))
+	for name, try := range map[string]func() (made bool, err error){
+		"New":    func() (bool, error) { l, err := slidegate.New(of(0), slidegate.PerHour(5)); return l != nil, err },
+		"With":   func() (bool, error) { l, err := hour.With(slidegate.PerDay(5)); return l != nil, err },
+		"Each":   func() (bool, error) { each, err := both.Each(); return each != nil, err }, // the second of two
+		"Refund": func() (bool, error) { err := hour.Refund(background, &spent); return !spent.Charged(), err },
+	} {
+		if made, err := try(); err != cannot || made {
+			t.Errorf("%s: %v, %v; want %v", name, made, err, cannot)
 		}
 	}
 }
