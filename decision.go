@@ -220,26 +220,21 @@ func (d *Decision) BindingIndex() int {
 	return d.bindingOfSeveral()
 }
 
+// bindingOfSeveral looks for the least remaining, since a limit that refuses has less than the cost, and one with room has not.
 func (d *Decision) bindingOfSeveral() int {
-	best, refused, least := 0, d.Refuses(0), d.remaining(0)
+	best, least := 0, d.remaining(0)
 	for i := 1; i < len(d.limits); i++ {
-		refuses, remaining := d.Refuses(i), d.remaining(i)
-		switch {
-		case refuses != refused:
-			if refused {
-				continue
-			}
-		case remaining > least, remaining == least && !d.waitsLonger(i, best, refused):
-			continue
+		remaining := d.remaining(i)
+		if remaining < least || remaining == least && d.waitsLonger(i, best) {
+			best, least = i, remaining
 		}
-		best, refused, least = i, refuses, remaining
 	}
 	return best
 }
 
 // waitsLonger tells whether limit i has longer to wait than limit j, both refusing or neither.
-func (d *Decision) waitsLonger(i, j int, refused bool) bool {
-	if refused {
+func (d *Decision) waitsLonger(i, j int) bool {
+	if d.Refuses(i) {
 		return d.retry(i) > d.retry(j)
 	}
 	return d.reset(i) > d.reset(j)

@@ -1,9 +1,11 @@
 package slidegate_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -114,6 +116,43 @@ func TestBindingLimit(t *testing.T) {
 		d := decide(t, c.answer, c.cost, c.limits...)
 		if got := d.Binding().Limit.Name; got != c.want || d.RetryAfter() != c.retry {
 			t.Errorf("%s: %q binds, retry %s; want %q, %s", c.what, got, d.RetryAfter(), c.want, c.retry)
+		}
+	}
+}
+
+// TestTheBindingLimitIsFirstByTheRule: whatever three limits read, it is the one that sorting them by the rule puts first.
+func TestTheBindingLimitIsFirstByTheRule(t *testing.T) {
+	const now = 1_000_000
+	var readings []slidegate.Reading
+	for _, units := range []int64{1, 3, 4} {
+		for _, newest := range []int64{now, now - 500} {
+			readings = append(readings, slidegate.Reading{At: newest, Units: units, Back: now - 900}, slidegate.Reading{At: newest, Units: units, Back: now - 600})
+		}
+	}
+	limits := []slidegate.Limit{slidegate.PerSecond(4).Named("a"), slidegate.PerSecond(5).Named("b"), slidegate.PerSecond(4).Named("c")}
+	for _, a := range []slidegate.Answer{{Allowed: true, Now: now}, {Now: now}} {
+		for n := range len(readings) * len(readings) * len(readings) {
+			for i := range limits {
+				a.Readings[i] = readings[n%len(readings)]
+				n /= len(readings)
+			}
+			d := decide(t, a, 2, limits...)
+			order := []int{0, 1, 2}
+			slices.SortStableFunc(order, func(i, j int) int {
+				switch s, other := d.State(i), d.State(j); {
+				case d.Refuses(i) != d.Refuses(j):
+					return cmp.Compare(other.RetryIn, s.RetryIn)
+				case s.Remaining != other.Remaining:
+					return cmp.Compare(s.Remaining, other.Remaining)
+				case d.Refuses(i):
+					return cmp.Compare(other.RetryIn, s.RetryIn)
+				default:
+					return cmp.Compare(other.ResetIn, s.ResetIn)
+				}
+			})
+			if got := d.BindingIndex(); got != order[0] {
+				t.Fatalf("%+v: limit %d binds, and by the rule %d", a, got, order[0])
+			}
 		}
 	}
 }

@@ -3,6 +3,7 @@ package slidegate_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -197,6 +198,11 @@ func TestNewGroupRefusesWhatCannotWork(t *testing.T) {
 		_, err := slidegate.NewGroup(c.limiters...)
 		if !errors.Is(err, slidegate.ErrInvalidLimit) || err.Error() != slidegate.ErrInvalidLimit.Error()+": "+c.want {
 			t.Errorf("%v, want %s", err, c.want)
+		}
+	}
+	for _, limiters := range [][]*slidegate.Limiter{slices.Repeat([]*slidegate.Limiter{slidegate.Unlimited()}, 8), {of(four...), of(five[1:]...)}} {
+		if _, err := slidegate.NewGroup(limiters...); err != nil {
+			t.Errorf("eight of them: %v", err)
 		}
 	}
 	defer func() {
@@ -652,6 +658,52 @@ func TestWhatWasTakenInOrderIsGivenBackInOneAct(t *testing.T) {
 	for i := range now.Len() {
 		if s := now.State(i); s.Remaining != 5 {
 			t.Errorf("%d left of %s", s.Remaining, s.Limit)
+		}
+	}
+}
+
+// A binding store notes of how many parts a joint plan is bound, and has an answer ready.
+type binding struct {
+	*memstore.Store
+	parts *[]int
+	err   error
+}
+
+func (s binding) BindJoint(parts [][]slidegate.Limit) (slidegate.JointPlan, error) {
+	*s.parts = append(*s.parts, len(parts))
+	if s.err != nil {
+		return nil, s.err
+	}
+	return s.Store.BindJoint(parts)
+}
+
+// TestOnlySeveralPartsAreBoundJointly, limiters without limits not counted. What the store does not support is done in order,
+// and any other error is the group's.
+func TestOnlySeveralPartsAreBoundJointly(t *testing.T) {
+	cannot := errors.New("too much for one store")
+	for _, c := range []struct {
+		limiters  int
+		err, want error
+		asked     []int
+		joint     bool
+	}{
+		{1, cannot, nil, nil, true},
+		{2, nil, nil, []int{2}, true},
+		{2, fmt.Errorf("what it wraps: %w", errors.ErrUnsupported), nil, []int{2}, false},
+		{3, cannot, cannot, []int{3}, false},
+	} {
+		var asked []int
+		store := binding{memstore.New(), &asked, c.err}
+		limiters, keys := []*slidegate.Limiter{slidegate.Unlimited()}, []string{"k"}
+		for i := range c.limiters {
+			limiters, keys = append(limiters, slidegate.MustNew(store, slidegate.PerHour(int64(i+1)))), append(keys, "k")
+		}
+		g, err := slidegate.NewGroup(limiters...)
+		if !errors.Is(err, c.want) || err == nil != (c.want == nil) || !slices.Equal(asked, c.asked) || g == nil != (err != nil) {
+			t.Errorf("%d parts, %v: %v, bound %v", c.limiters, c.err, err, asked)
+		}
+		if g != nil && g.Atomic(keys...) != c.joint {
+			t.Errorf("%d parts, %v: one act is %v", c.limiters, c.err, !c.joint)
 		}
 	}
 }
