@@ -43,23 +43,11 @@ func (l *Limiter) TakeUpTo(ctx context.Context, key string, cost int64) (Decisio
 func takeUpTo(most int64, take func(n int64) (Decision, error)) (Decision, error) {
 	d, err := take(most)
 	for err == nil && !d.Allowed {
-		room := d.room() // less than what was refused, so this ends
+		room := d.Remaining() // of the limit with the least: less than what was refused, so this ends
 		if room == 0 {
 			return d, nil
 		}
 		d, err = take(room)
 	}
 	return d, err
-}
-
-// room returns the units that every limit would admit.
-func (d *Decision) room() int64 {
-	if len(d.limits) == 0 {
-		return 0
-	}
-	least := d.remaining(0)
-	for i := 1; i < len(d.limits); i++ {
-		least = min(least, d.remaining(i))
-	}
-	return least
 }
