@@ -426,8 +426,10 @@ func TestNothingIsGivenBackWithoutAStore(t *testing.T) {
 	}
 	held, err := g.Take(background, "k", "l")
 	settled, wrong := g.Take(background, "k", "l")
+	again := held
 	alone, failed := a.Take(background, "k")
-	if err := errors.Join(err, wrong, failed, g.Refund(background, &settled)); err != nil {
+	spent, missed := a.Take(background, "k")
+	if err := errors.Join(err, wrong, failed, missed, g.Refund(background, &settled), a.Refund(background, &spent)); err != nil {
 		t.Fatal(err)
 	}
 	store.Close()
@@ -438,13 +440,23 @@ func TestNothingIsGivenBackWithoutAStore(t *testing.T) {
 		"no units of no decision":      g.RefundN(background, nil, 0),
 		"no units of a limiter's":      g.RefundN(background, &alone, 0),
 		"no decision, as much as held": g.Refund(background, nil),
+		"no units, to a limiter":       a.RefundN(background, &alone, 0),
+		"no units of a group's":        a.RefundN(background, &held, 0),
+		"a limiter's that holds none":  a.RefundN(background, &spent, 1),
+		"a group's that holds none":    a.RefundN(background, &settled, 1),
 	} {
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := g.RefundN(background, &held, 1); !errors.Is(err, slidegate.ErrUnavailable) {
-		t.Errorf("a unit, to a store that is closed: %v", err)
+	for name, err := range map[string]error{
+		"a unit":                g.RefundN(background, &held, 1),
+		"a unit, to a limiter":  a.RefundN(background, &again, 1),
+		"a unit of a limiter's": a.RefundN(background, &alone, 1),
+	} {
+		if !errors.Is(err, slidegate.ErrUnavailable) {
+			t.Errorf("%s, to a store that is closed: %v", name, err)
+		}
 	}
 }
 
