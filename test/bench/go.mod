@@ -23,6 +23,7 @@ require (
 )
 
 require (
+	github.com/google/pprof v0.0.0-20261105003125-4bf881d7fb0b
 	golang.org/x/net v0.60.0
 	gonum.org/v1/plot v0.17.0
 )

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -125,7 +126,7 @@ var (
 	P99       = &Figure{"p99 µs", false, func(p *Pace) float64 { return micros(p.P99) }}
 	ClientCPU = &Figure{"client CPU µs", false, func(p *Pace) float64 { return micros(p.Client) }}
 	ServerCPU = &Figure{"server CPU µs", false, func(p *Pace) float64 { return micros(p.Server) }}
-	Scripts   = &Figure{"scripts", false, func(p *Pace) float64 { return p.Scripts }}
+	Scripts   = &Figure{"scripts", false, func(p *Pace) float64 { return math.Round(p.Scripts*100) / 100 }} // one more may be of a call before
 	Bytes     = &Figure{"bytes", false, func(p *Pace) float64 { return p.Bytes }}
 )
 

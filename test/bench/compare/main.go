@@ -5,6 +5,7 @@ package main
 import (
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"runtime"
 	"slices"
@@ -22,7 +23,12 @@ var (
 	verdicts = flag.Bool("verdicts", false, "measure only what has a target, and print a line for each: ok, MISSED or FORBIDDEN, what was measured, and the target")
 	patience = flag.Duration("patience", 6*time.Minute, "how long after the start a part that missed a target may begin once more, with -verdicts")
 
+	page    = flag.String("page", "", "put the table of each part into this file, between the lines <!-- NAME --> and <!-- /NAME -->")
+	samples = flag.String("samples", "", "append every measurement of a time to this file, a line each, as benchstat reads them")
+
 	begun = time.Now()
+
+	out io.Writer = os.Stdout
 )
 
 func main() {
@@ -45,7 +51,12 @@ func main() {
 		if *verdicts && !slices.ContainsFunc(p.rows, func(r row) bool { return p.isBound(r.name) }) || p.needsRedis() && !hasServer() {
 			continue
 		}
-		for _, o := range p.perform() {
+		outcomes, err := p.publish()
+		if err != nil {
+			note("compare: %v", err)
+			end(1)
+		}
+		for _, o := range outcomes {
 			count++
 			if o.isMissed() {
 				missed++

@@ -346,7 +346,7 @@ func (p *part) report(outcomes []outcome) {
 	switch {
 	case *verdicts:
 		for i := range outcomes {
-			fmt.Println(outcomes[i].line())
+			fmt.Fprintln(out, outcomes[i].line())
 		}
 	case p.load != nil:
 		p.figures()
@@ -357,7 +357,7 @@ func (p *part) report(outcomes []outcome) {
 }
 
 func (p *part) table(outcomes []outcome) {
-	fmt.Printf("\n**%s**: %s\n\n| | median %s | least | ratio | of least | target | |\n|---|--:|--:|--:|--:|--:|---|\n", p.name, p.about, p.unit)
+	fmt.Fprintf(out, "\n**%s**: %s\n\n| | median %s | least | ratio | of least | target | |\n|---|--:|--:|--:|--:|--:|---|\n", p.name, p.about, p.unit)
 	for i := range p.rows {
 		r, ratio, ofLeast, target, met := &p.rows[i], "–", "–", "–", ""
 		t := p.times[r.name]
@@ -367,7 +367,7 @@ func (p *part) table(outcomes []outcome) {
 		if at := slices.IndexFunc(outcomes, func(o outcome) bool { return o.contender == r.name }); at >= 0 {
 			target, met = fmt.Sprintf("%.4g", outcomes[at].bound), outcomes[at].cell()
 		}
-		fmt.Printf("| %s | %.3g | %.3g | %s | %s | %s | %s |\n", r.name, median(t), slices.Min(t), ratio, ofLeast, target, met)
+		fmt.Fprintf(out, "| %s | %.3g | %.3g | %s | %s | %s | %s |\n", r.name, median(t), slices.Min(t), ratio, ofLeast, target, met)
 	}
 }
 

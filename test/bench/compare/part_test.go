@@ -84,3 +84,28 @@ func TestWhatHasATargetIsChosen(t *testing.T) {
 		}
 	}
 }
+
+// TestATableIsPutInItsPlace, and nothing else of the page changes.
+func TestATableIsPutInItsPlace(t *testing.T) {
+	const page = "# A\n<!-- hot1 -->\nold\n<!-- /hot1 -->\n<!-- hot2 -->\nother\n<!-- /hot2 -->\nend\n"
+	got, err := put([]byte(page), "hot1", []byte("\n**hot1**\n| a |\n"))
+	if want := "# A\n<!-- hot1 -->\n\n**hot1**\n| a |\n\n<!-- /hot1 -->\n<!-- hot2 -->\nother\n<!-- /hot2 -->\nend\n"; err != nil || string(got) != want {
+		t.Errorf("%v, got\n%s\nwant\n%s", err, got, want)
+	}
+	if got, err := put([]byte(page), "idle", []byte("x")); err != nil || string(got) != page {
+		t.Errorf("a page without the part became %v\n%s", err, got)
+	}
+	if _, err := put([]byte("<!-- hot1 -->\n"), "hot1", nil); err == nil {
+		t.Error("a place without an end is one")
+	}
+}
+
+// TestMeasurementsAreBenchmarksOfGo, in the unit of those, round by round.
+func TestMeasurementsAreBenchmarksOfGo(t *testing.T) {
+	p := part{name: "redis-allowed", unit: "µs", rows: []row{{name: "a"}, {name: "b"}}, times: map[string][]float64{"a": {1, 2.5}, "b": {3, 4}}}
+	want := "BenchmarkRedis-allowed/limiter=a 1 1000 ns/op\nBenchmarkRedis-allowed/limiter=b 1 3000 ns/op\n" +
+		"BenchmarkRedis-allowed/limiter=a 1 2500 ns/op\nBenchmarkRedis-allowed/limiter=b 1 4000 ns/op\n"
+	if got := string(p.lines()); got != want {
+		t.Errorf("got\n%s", got)
+	}
+}

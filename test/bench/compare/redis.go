@@ -177,17 +177,17 @@ func (p *part) bear(name string) error {
 
 // figures prints the medians of everything.
 func (p *part) figures() {
-	fmt.Printf("\n**%s**: %s; CPU, scripts and bytes of a decision\n\n|", p.name, p.about)
+	fmt.Fprintf(out, "\n**%s**: %s; CPU, scripts and bytes of a decision\n\n|", p.name, p.about)
 	for _, f := range bench.Figures() {
-		fmt.Printf(" | %s", f.Name)
+		fmt.Fprintf(out, " | %s", f.Name)
 	}
-	fmt.Printf(" |\n|---%s|\n", strings.Repeat("|--:", len(bench.Figures())))
+	fmt.Fprintf(out, " |\n|---%s|\n", strings.Repeat("|--:", len(bench.Figures())))
 	for _, r := range p.rows {
-		fmt.Printf("| %s", r.name)
+		fmt.Fprintf(out, "| %s", r.name)
 		for _, f := range bench.Figures() {
-			fmt.Printf(" | %.3g", median(figure(f, p.paces[r.name])))
+			fmt.Fprintf(out, " | %.3g", median(figure(f, p.paces[r.name])))
 		}
-		fmt.Println(" |")
+		fmt.Fprintln(out, " |")
 	}
 }
 
@@ -221,13 +221,13 @@ func (p *part) outcomesOfLoad() (all []outcome) {
 
 // targets prints how ours compare with the best rival at each figure.
 func (p *part) targets(outcomes []outcome) {
-	fmt.Printf("\n| | | best rival | ratio | of best rounds | target | |\n|---|---|---|--:|--:|--:|---|\n")
+	fmt.Fprintf(out, "\n| | | best rival | ratio | of best rounds | target | |\n|---|---|---|--:|--:|--:|---|\n")
 	for i := range outcomes {
 		o, rival, ofBest := &outcomes[i], "–", "–"
 		if o.rival != "" {
 			rival, ofBest = o.rival, fmt.Sprintf("%.2f", o.ofBest)
 		}
-		fmt.Printf("| %s | %s | %s | %.4g | %s | %s %.4g | %s |\n", o.contender, o.figure, rival, o.value, ofBest, o.sign(), o.bound, o.cell())
+		fmt.Fprintf(out, "| %s | %s | %s | %.4g | %s | %s %.4g | %s |\n", o.contender, o.figure, rival, o.value, ofBest, o.sign(), o.bound, o.cell())
 	}
 }
 
