@@ -82,6 +82,7 @@ func (g *Gate) plateOf(limiter *slidegate.Limiter) *plate {
 		p = newPlate(policiesOf(group.Limits()))
 		p.group = group
 	}
+	p.short = len(p.policies) == 1 && g.formats == 1<<Draft8 && g.partition == nil
 	if g.settles && len(p.policies) > 1 {
 		p.each, p.err = eachAlone(limiters)
 	}

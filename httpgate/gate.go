@@ -63,9 +63,12 @@ type Gate struct {
 
 	outagesUntold bool // to the logger
 
-	plate  *plate
-	kept   atomic.Int64
-	plates sync.Map // of chosen limiters: *slidegate.Limiter to *plate
+	skips    bool // requests, by a list or a function
+	asksMore bool // than its own limiter about one unit of one key
+	curt     bool // of an admitted request it says what one limit has to say in Draft8, and has nothing to do after it
+	plate    *plate
+	kept     atomic.Int64
+	plates   sync.Map // of chosen limiters: *slidegate.Limiter to *plate
 }
 
 // New returns a gate that counts requests by the client's address, answers refused ones with a 429
@@ -93,6 +96,9 @@ func New(limiter *slidegate.Limiter, options ...Option) (*Gate, error) {
 	if g.plate = g.plateOf(limiter); g.plate.err != nil {
 		return nil, g.plate.err
 	}
+	g.skips = g.rules != nil || g.skip != nil
+	g.asksMore = g.choose != nil || g.cost != nil || g.observers != nil || g.ban != nil || g.also != nil
+	g.curt = g.plate.short && !g.shadow && !g.keepsAccount()
 	return g, nil
 }
 
@@ -121,8 +127,16 @@ func (g *Gate) Addresses() *Addresses { return &g.addresses }
 // replace them or append to them, not change them in place. Wrap is a middleware: one gate may
 // stand before several handlers, which then share its budget.
 func (g *Gate) Wrap(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { g.serve(w, r, next) })
+	return &gated{g, next}
 }
+
+// A gated handler is behind a gate.
+type gated struct {
+	gate *Gate
+	next http.Handler
+}
+
+func (h *gated) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.gate.serve(w, r, h.next) }
 
 // A passage is what the gate knows of one request. Of a request that somebody else gets to see, it is
 // the context.
@@ -205,24 +219,71 @@ func ErrorFromContext(ctx context.Context) error {
 
 // serve is one request, top to bottom.
 func (g *Gate) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
-	switch v := g.before(r); {
-	case v == exempt, v == forbidden && g.shadow:
-		next.ServeHTTP(w, r)
-		return
-	case v == forbidden:
-		g.forbid.ServeHTTP(w, r)
+	if g.skips || r.Method == http.MethodOptions {
+		switch v := g.before(r); {
+		case v == exempt, v == forbidden && g.shadow:
+			next.ServeHTTP(w, r)
+			return
+		case v == forbidden:
+			g.forbid.ServeHTTP(w, r)
+			return
+		}
+	}
+	if !g.asksMore && !g.isSampling() {
+		g.serveUsual(w, r, next)
 		return
 	}
 	p := passage{Context: r.Context()}
 	plate := g.decide(r, &p)
+	g.conclude(w, r, &p, plate, next)
+}
+
+// serveUsual is serve of a gate that asks its own limiter and nobody else. Of a request that was admitted nothing is made but the
+// fields and what the context carries.
+func (g *Gate) serveUsual(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	key, _, err := g.keyOf(r)
+	if err != nil {
+		g.judgeUsual(w, r, &slidegate.Decision{}, err, next)
+		return
+	}
+	ctx := r.Context()
+	d, err := g.limiter.Take(ctx, key)
+	if !g.curt || !d.Allowed || g.quiet.down.on.Load() || passageOf(ctx) != nil {
+		g.judgeUsual(w, r, &d, err, next)
+		return
+	}
+	g.plate.writeShort(w.Header(), &d)
+	if !g.apart {
+		r = g.carry(r, &d)
+	}
+	next.ServeHTTP(w, r)
+}
+
+// carry returns r with a decision that fields speak of in its context.
+func (g *Gate) carry(r *http.Request, d *slidegate.Decision) *http.Request {
+	c := new(carried)
+	c.Context, c.limiter, c.decision, c.decided, c.spoke = r.Context(), g.limiter, *d, true, true
+	c.request = *r.WithContext(&c.passage)
+	return &c.request
+}
+
+// judgeUsual is serveUsual where there is more to say or to do. It is apart for what it puts on the stack.
+func (g *Gate) judgeUsual(w http.ResponseWriter, r *http.Request, d *slidegate.Decision, err error, next http.Handler) {
+	p := passage{Context: r.Context(), limiter: g.limiter, decision: *d, err: err}
+	g.judge(&p, g.plate)
+	g.conclude(w, r, &p, g.plate, next)
+}
+
+// conclude does what follows from a decision, or from there being none.
+func (g *Gate) conclude(w http.ResponseWriter, r *http.Request, p *passage, plate *plate, next http.Handler) {
 	switch {
 	case g.shadow:
-		g.serveShadow(w, r, &p, next)
+		g.serveShadow(w, r, p, next)
 	case !p.decided:
-		g.undecided(w, r, &p, next)
+		g.undecided(w, r, p, next)
 	default:
-		g.speak(w.Header(), &p, plate)
-		g.answer(w, r, &p, plate, next)
+		g.speak(w.Header(), p, plate)
+		g.answer(w, r, p, plate, next)
 	}
 }
 
@@ -290,11 +351,12 @@ func (g *Gate) decide(r *http.Request, p *passage) *plate {
 		} else {
 			err = g.take(r, p, plate, key, reason, cost)
 		}
-		if g.sample != nil && !g.sample.over.Load() {
+		if g.isSampling() {
 			g.sample.look(g, r, key, reason)
 		}
 	}
-	g.judge(p, plate, err)
+	p.err = err
+	g.judge(p, plate)
 	if g.observers != nil {
 		g.tell(p, key, reason, begin)
 	}
@@ -302,12 +364,20 @@ func (g *Gate) decide(r *http.Request, p *passage) *plate {
 }
 
 // judge sorts what the limiter answered into decisions and failures.
-func (g *Gate) judge(p *passage, plate *plate, err error) {
-	p.decided, p.err = err == nil, err
-	if p.decided {
-		g.quiet.recovered(g.logger)
+func (g *Gate) judge(p *passage, plate *plate) {
+	if p.err == nil {
+		p.decided = true
+		if g.quiet.down.on.Load() {
+			g.quiet.recovered(g.logger)
+		}
 		return
 	}
+	g.judgeFailure(p, plate)
+}
+
+// judgeFailure is judge where there is no verdict.
+func (g *Gate) judgeFailure(p *passage, plate *plate) {
+	err := p.err
 	var never *slidegate.CostError
 	switch {
 	case errors.As(err, &never):
@@ -344,6 +414,10 @@ func (g *Gate) speak(h http.Header, p *passage, plate *plate) {
 	if n == 0 || d.Allowed && formats == 0 {
 		return
 	}
+	if p.spoke = formats != 0; d.Allowed && plate.short {
+		plate.writeShort(h, d)
+		return
+	}
 	var standings [slidegate.MaxLimits]standing
 	for i := range n {
 		standings[i] = standingOf(d.State(i))
@@ -362,7 +436,6 @@ func (g *Gate) speak(h http.Header, p *passage, plate *plate) {
 		page.outer = outer.single()
 	}
 	plate.write(h, &page, standings[:n])
-	p.spoke = formats != 0
 }
 
 // partitions returns the pk of every limit.

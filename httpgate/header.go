@@ -2,6 +2,7 @@ package httpgate
 
 import (
 	"cmp"
+	"encoding/binary"
 	"net/http"
 	"strconv"
 	"strings"
@@ -177,6 +178,7 @@ type plate struct {
 	policies []policy
 	draft8   []string // RateLimit-Policy, shared by all responses and never modified
 	draft7   []string
+	short    bool                          // it has one limit, and only draft8 is spoken
 	recent   *[recent]atomic.Pointer[told] // of one limit, by what remains; nil for several
 	refusals []atomic.Pointer[choice]      // by the set of limits that refused, made when first needed
 
@@ -210,19 +212,30 @@ type told struct {
 // rateLimit returns RateLimit. Of one limit it is mostly what was said before: all clients with the same
 // remaining units get it until the seconds are others.
 func (p *plate) rateLimit(standings []standing, partitions [][]byte) []string {
-	var buffer [256]byte
-	s := &standings[0]
-	if p.recent == nil || partitions != nil || uint64(s.remaining) >= recent {
-		return line(p.appendDraft8(buffer[:0], standings, partitions))
+	if p.recent != nil && partitions == nil {
+		return p.rateLimitOfOne(standings[0])
 	}
-	slot, seconds := &p.recent[s.remaining], s.seconds()
+	var buffer [256]byte
+	return line(p.appendDraft8(buffer[:0], standings, partitions))
+}
+
+func (p *plate) rateLimitOfOne(s standing) []string {
+	var buffer [maxItem]byte
+	seconds := s.seconds()
+	if uint64(s.remaining) >= recent {
+		return line(p.policies[0].appendItem(buffer[:0], s.remaining, seconds))
+	}
+	slot := &p.recent[s.remaining]
 	if t := slot.Load(); t != nil && t.seconds == seconds {
 		return t.line
 	}
-	t := &told{seconds, one(string(p.appendDraft8(buffer[:0], standings, nil)))}
+	t := &told{seconds, one(string(p.policies[0].appendItem(buffer[:0], s.remaining, seconds)))}
 	slot.Store(t)
 	return t.line
 }
+
+// maxItem is the length of an item that nearly all are within.
+const maxItem = 64
 
 // bit returns the set that holds the limit of a name alone.
 func (p *plate) bit(name string) uint8 {
@@ -324,13 +337,39 @@ func appendPolicies7(b []byte, policies []policy) []byte {
 func (p *plate) appendDraft8(b []byte, standings []standing, partitions [][]byte) []byte {
 	for i, s := range standings {
 		b = separate(b, i)
-		b = append(b, p.policies[i].item...)
-		b = strconv.AppendInt(b, s.remaining, 10)
-		b = append(b, ";t="...)
-		b = strconv.AppendInt(b, s.seconds(), 10)
+		b = p.policies[i].appendItem(b, s.remaining, s.seconds())
 		b = appendPartition(b, partitions, i)
 	}
 	return b
+}
+
+// appendItem is the item of a policy in RateLimit.
+func (p *policy) appendItem(b []byte, remaining, seconds int64) []byte {
+	b = append(b, p.item...)
+	b = appendUnits(b, remaining)
+	b = append(b, ";t="...)
+	return strconv.AppendInt(b, seconds, 10)
+}
+
+// appendUnits is strconv.AppendInt of units, which may be many: 0 to maxInteger.
+func appendUnits(b []byte, n int64) []byte {
+	const eight = 100_000_000
+	if n < eight {
+		return strconv.AppendInt(b, n, 10)
+	}
+	b = strconv.AppendInt(b, n/eight, 10)
+	return binary.LittleEndian.AppendUint64(b, eightDigits(uint64(n%eight)))
+}
+
+// eightDigits returns the digits of a number, the first in the lowest byte. It halves all of its parts at once: into two of four
+// digits, four of two and eight of one; a product and a shift are the division by 100 and by 10 of what is that small.
+func eightDigits(n uint64) uint64 {
+	n = n/10_000 | n%10_000<<32
+	high := n * 10_486 >> 20 & 0x0000007f_0000007f
+	n = high | (n-high*100)<<16
+	high = n * 103 >> 10 & 0x000f_000f_000f_000f
+	n = high | (n-high*10)<<8
+	return n | 0x3030303030303030
 }
 
 func appendDraft7(b []byte, quota int64, s standing) []byte {
@@ -381,14 +420,22 @@ func (p *plate) write(h http.Header, page *page, standings []standing) {
 		if page.partitions != nil {
 			policies = line(appendPolicies8(nil, p.policies, page.partitions))
 		}
-		told := p.rateLimit(standings, page.partitions)
-		if len(h) > 0 {
-			told, policies = behind(h[fieldRateLimit], told), behind(h[policyName], policies)
-		}
-		h[fieldRateLimit], h[policyName] = told, policies
+		setDraft8(h, p.rateLimit(standings, page.partitions), policies)
 	case set.has(Draft7), set.has(Draft6):
 		h[policyName] = behind(h[policyName], p.draft7)
 	}
+}
+
+// writeShort is write for a short plate and a request that was admitted.
+func (p *plate) writeShort(h http.Header, d *slidegate.Decision) {
+	setDraft8(h, p.rateLimitOfOne(standing{remaining: clamp(d.Remaining()), wait: d.ResetAfter()}), p.draft8)
+}
+
+func setDraft8(h http.Header, told, policies []string) {
+	if len(h) > 0 {
+		told, policies = behind(h[fieldRateLimit], told), behind(h[policyName], policies)
+	}
+	h[fieldRateLimit], h[policyName] = told, policies
 }
 
 // writeSingles sets the fields that speak for the limit that binds alone. One that is there already stays if an

@@ -283,8 +283,10 @@ func (g *Gate) KeyOf(r *http.Request) (string, error) {
 // keyOf returns the key of a request as it is stored, and how the client's address was found if it
 // was looked for.
 func (g *Gate) keyOf(r *http.Request) (string, Reason, error) {
-	if key, reason, ok := g.told(r, g.identity); ok {
-		return key, reason, nil
+	if g.identity != nil {
+		if key, reason, ok := g.told(r, g.identity); ok {
+			return key, reason, nil
+		}
 	}
 	return g.addressKey(r)
 }
@@ -317,15 +319,21 @@ func (g *Gate) orAddress(r *http.Request, id identity) (string, Reason, error) {
 }
 
 func (g *Gate) addressKey(r *http.Request) (string, Reason, error) {
-	if g.addresses.header == "" && g.addresses.from == nil {
-		if key, addr, err := peerAt(r.RemoteAddr, &g.addresses); err == nil {
-			g.note(r, addr, ReasonPeer)
-			return key, ReasonPeer, nil
+	isPeer := g.addresses.header == "" && g.addresses.from == nil
+	if isPeer {
+		if p := peerAt(r.RemoteAddr, &g.addresses); p != nil {
+			if p.private || g.isSampling() {
+				g.note(r, p.addr, ReasonPeer)
+			}
+			return p.key, ReasonPeer, nil
 		}
 	}
 	addr, reason := g.addresses.Find(r)
 	g.note(r, addr, reason)
 	key, err := g.addresses.kindKey(addr)
+	if isPeer && err == nil {
+		remember(r.RemoteAddr, key, addr, &g.addresses)
+	}
 	return key, reason, err
 }
 
@@ -335,6 +343,7 @@ type peer struct {
 	addr        netip.Addr
 	prefix      int // as its gate has them
 	nat64       bool
+	private     bool // it may be a proxy
 }
 
 // peers are those that asked last: all requests of a connection have one RemoteAddr. Where two meet in a slot, it is whoever
@@ -344,22 +353,26 @@ var peers [4096]struct {
 	missed atomic.Uint32 // a hash of who was not there last
 }
 
-// peerAt returns the key and the address of a RemoteAddr, and an error if that is no address.
-func peerAt(remote string, a *Addresses) (key string, addr netip.Addr, err error) {
+// peerAt returns who is at a RemoteAddr, nil if that is not remembered.
+func peerAt(remote string, a *Addresses) *peer {
+	p := peers[maphash.String(seed, remote)%uint64(len(peers))].last.Load()
+	if p != nil && p.remote == remote && p.prefix == a.prefix && p.nat64 == a.nat64 {
+		return p
+	}
+	return nil
+}
+
+// remember keeps who is at a RemoteAddr if it was the last in its slot that was not there. Whoever rewrites RemoteAddr may have cut
+// it out of a header: nobody chooses how much is kept of that.
+func remember(remote, key string, addr netip.Addr, a *Addresses) {
+	if len(remote) > longestPeer {
+		return
+	}
 	hash := maphash.String(seed, remote)
 	slot := &peers[hash%uint64(len(peers))]
-	if p := slot.last.Load(); p != nil && p.remote == remote && p.prefix == a.prefix && p.nat64 == a.nat64 {
-		return p.key, p.addr, nil
-	}
-	addr, _ = peerOf(remote)
-	if key, err = a.kindKey(addr); err != nil || len(remote) > longestPeer {
-		return key, addr, err
-	}
 	if missed := uint32(hash >> 32); slot.missed.Swap(missed) == missed {
-		// Whoever rewrites RemoteAddr may have cut it out of a header: nobody chooses how much is kept of that.
-		slot.last.Store(&peer{strings.Clone(remote), key, addr, a.prefix, a.nat64})
+		slot.last.Store(&peer{strings.Clone(remote), key, addr, a.prefix, a.nat64, isPrivate(addr)})
 	}
-	return key, addr, nil
 }
 
 // longestPeer is the length of the longest RemoteAddr without a zone, in bytes.

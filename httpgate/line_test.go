@@ -64,6 +64,25 @@ func TestWhatIsToldAgainIsRight(t *testing.T) {
 	wg.Wait()
 }
 
+// TestUnitsAreWritten as strconv writes them, around every power of ten and of any digits.
+func TestUnitsAreWritten(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 3))
+	check := func(n int64) {
+		if got, want := string(appendUnits([]byte("r="), n)), fmt.Sprint("r=", n); got != want {
+			t.Fatalf("%d is written as %q, want %q", n, got, want)
+		}
+	}
+	for power := int64(1); power < maxInteger; power *= 10 {
+		for n := max(0, power-1000); n < power+1000; n++ {
+			check(n)
+		}
+		for range 10_000 {
+			check(random.Int64N(10 * power))
+		}
+	}
+	check(maxInteger)
+}
+
 func TestIntegersAreWritten(t *testing.T) {
 	for n, want := range map[int64]string{0: "0", 255: "255", 256: "256", -1: "-1", maxInteger: "999999999999999"} {
 		if got := integer(n); !reflect.DeepEqual(got, []string{want}) || cap(got) != 1 {

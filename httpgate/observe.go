@@ -83,7 +83,7 @@ func (g *Gate) note(r *http.Request, addr netip.Addr, reason Reason) {
 			g.say(unreadableHeader, "header", g.addresses.header, "reason", string(reason))
 		}
 	case ReasonPeer, ReasonPeerUntrusted, ReasonNoHeader:
-		private, sampling := reason != ReasonNoHeader && (addr.IsPrivate() || addr.IsLoopback()), g.sample != nil && !g.sample.over.Load()
+		private, sampling := reason != ReasonNoHeader && isPrivate(addr), g.isSampling()
 		if !private && !sampling {
 			return
 		}
@@ -97,6 +97,8 @@ func (g *Gate) note(r *http.Request, addr netip.Addr, reason Reason) {
 		}
 	}
 }
+
+func isPrivate(addr netip.Addr) bool { return addr.IsPrivate() || addr.IsLoopback() }
 
 // quiet keeps the log to a line for each change of state, never one for each request.
 type quiet struct {

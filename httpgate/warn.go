@@ -72,6 +72,8 @@ const (
 
 var seed = maphash.MakeSeed()
 
+func (g *Gate) isSampling() bool { return g.sample != nil && !g.sample.over.Load() }
+
 // look takes one request into the sample; reason is empty if the key is not the address.
 func (s *sample) look(g *Gate, r *http.Request, key string, reason Reason) {
 	n := s.n.Add(1)
