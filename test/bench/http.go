@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/didip/tollbooth/v8"
@@ -45,7 +44,7 @@ const (
 )
 
 // HTTPFloor is the name of what limits nobody and does what no middleware with a decision in the context and two
-// fields can leave out: it reads the clock, writes a text for one field, sets both, and copies the request. The copy and
+// fields can leave out: it reads the clock, sets both fields to texts that are there already, and copies the request. The copy and
 // the decision are one allocation. What it misses is not to be had in the same run.
 const HTTPFloor = "floor-context"
 
@@ -102,7 +101,6 @@ func gate(name string, algorithms []slidegate.Algorithm, options ...httpgate.Opt
 type floored struct {
 	context.Context
 	decision slidegate.Decision
-	line     [1]string
 	request  http.Request
 }
 
@@ -117,17 +115,13 @@ func (f *floored) Value(key any) any {
 }
 
 func wrapFloor(quota int64, window time.Duration, next http.Handler) (http.Handler, func()) {
-	policy := []string{`"a";q=` + strconv.FormatInt(quota, 10) + ";w=60"}
-	var left atomic.Int64
-	left.Store(quota)
+	policy, line := []string{`"a";q=` + strconv.FormatInt(quota, 10) + ";w=60"}, []string{`"a";r=1;t=60`}
+	begun := time.Now()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f := new(floored)
-		f.Context, f.decision.Cost = r.Context(), time.Now().Unix()
-		text := append(make([]byte, 0, 64), `"a";r=`...)
-		text = append(strconv.AppendInt(text, left.Add(-1), 10), ";t=60"...)
-		f.line[0] = string(text)
+		f.Context, f.decision.Cost = r.Context(), int64(time.Since(begun))
 		h := w.Header()
-		h["Ratelimit"], h["Ratelimit-Policy"] = f.line[:], policy
+		h["Ratelimit"], h["Ratelimit-Policy"] = line, policy
 		f.request = *r.WithContext(f)
 		next.ServeHTTP(w, &f.request)
 	}), nothing
