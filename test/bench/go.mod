@@ -2,7 +2,6 @@ module github.com/slidegate/slidegate/test/bench
 
 go 1.26.0
 
-// golang.org/x/time stays at the newest version that builds with the Go version above.
 require (
 	github.com/didip/tollbooth/v8 v8.0.1
 	github.com/envoyproxy/go-control-plane/envoy v1.40.0
@@ -17,7 +16,7 @@ require (
 	github.com/slidegate/slidegate/test v0.0.0
 	github.com/throttled/throttled/v2 v2.15.0
 	github.com/ulule/limiter/v3 v3.11.2
-	golang.org/x/time v0.15.0
+	golang.org/x/time v0.16.0
 	google.golang.org/grpc v1.85.0
 	google.golang.org/protobuf v1.36.12
 )

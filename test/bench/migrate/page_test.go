@@ -126,9 +126,19 @@ func TestEveryNameOfTheirsIsMapped(t *testing.T) {
 	}
 }
 
+// required returns the version of a module that is run.
+func required(t *testing.T, module string) string {
+	t.Helper()
+	_, version, ok := strings.Cut(readFile(t, filepath.Join("..", "go.mod")), module+" v")
+	if !ok {
+		t.Fatalf("go.mod does not require %s", module)
+	}
+	version, _, _ = strings.Cut(version, "\n")
+	return version
+}
+
 // TestThePagesAreOfTheVersionsThatAreRun: a page says which version it is about, and that is the one of go.mod.
 func TestThePagesAreOfTheVersionsThatAreRun(t *testing.T) {
-	mod := readFile(t, filepath.Join("..", "go.mod"))
 	front := readFile(t, filepath.Join(pages, "..", "alternatives.md"))
 	for page, module := range map[string]string{
 		"httprate.md":   "github.com/go-chi/httprate",
@@ -137,9 +147,8 @@ func TestThePagesAreOfTheVersionsThatAreRun(t *testing.T) {
 		"redis_rate.md": "github.com/go-redis/redis_rate/v10",
 		"":              "github.com/throttled/throttled/v2",
 	} {
-		_, version, ok := strings.Cut(mod, module+" v")
-		version, _, _ = strings.Cut(version, "\n")
-		if !ok || !strings.Contains(front, version) {
+		version := required(t, module)
+		if !strings.Contains(front, version) {
 			t.Errorf("docs/alternatives.md does not speak of %s %s", module, version)
 		}
 		if page != "" && !strings.Contains(readFile(t, filepath.Join(pages, page)), version+". [All pages") {
@@ -148,8 +157,15 @@ func TestThePagesAreOfTheVersionsThatAreRun(t *testing.T) {
 	}
 }
 
-// TestTheTablesSayWhatWasMeasured: the worst windows in docs/alternatives.md and in both front pages are those of the tests.
+// TestTheTablesSayWhatWasMeasured: the worst windows in docs/alternatives.md and in both front pages are those of the tests, of
+// the versions that these run. Of go-limiter both versions are told.
 func TestTheTablesSayWhatWasMeasured(t *testing.T) {
+	versions := map[string]string{"slidegate": "", "go-limiter": ""}
+	for name, module := range map[string]string{
+		"httprate": "go-chi/httprate", "ulule/limiter": "ulule/limiter/v3", "throttled": "throttled/throttled/v2", "x/time/rate": "golang.org/x/time",
+	} {
+		versions[name] = " " + required(t, module) + " "
+	}
 	root := filepath.Join(pages, "..", "..")
 	for _, file := range []string{filepath.Join("docs", "alternatives.md"), "README.md", "README.zh-CN.md"} {
 		found := 0
@@ -162,6 +178,9 @@ func TestTheTablesSayWhatWasMeasured(t *testing.T) {
 				if strings.Contains(strings.ToLower(cells[1]), name) && regexp.MustCompile(`^ \d`).MatchString(cells[3]) {
 					if found++; !strings.HasPrefix(cells[3], fmt.Sprintf(" %d ", worst)) {
 						t.Errorf("%s: %s, measured are %d", file, strings.TrimSpace(line), worst)
+					}
+					if !strings.HasSuffix(cells[1], versions[name]) {
+						t.Errorf("%s: %s, measured is version%s", file, strings.TrimSpace(line), versions[name])
 					}
 				}
 			}
