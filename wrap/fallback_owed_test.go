@@ -17,7 +17,8 @@ type flawed struct {
 	slidegate.Store
 	bind, peek, refund   error
 	binds, takes, peeked int
-	bound                int // times, before it cannot
+	bound                int    // times, before it cannot
+	beside               func() // what others do when something was given back, once
 }
 
 func (s *flawed) Bind(limits []slidegate.Limit) (slidegate.Plan, error) {
@@ -49,7 +50,12 @@ func (p *flawedPlan) Refund(ctx context.Context, key string, charged slidegate.A
 	if p.s.refund != nil {
 		return p.s.refund
 	}
-	return p.Plan.Refund(ctx, key, charged, cost)
+	err := p.Plan.Refund(ctx, key, charged, cost)
+	if beside := p.s.beside; beside != nil {
+		p.s.beside = nil
+		beside()
+	}
+	return err
 }
 
 // TestAllowIsDecidedAsATakeIs by a fallback: by the primary, in an outage, and when what was admitted in it is owed; and only what
@@ -265,6 +271,43 @@ func TestARefundThatTheBackupDoesNotMakeSaysSo(t *testing.T) {
 		flaw(backup)
 		if err := l.Refund(background, &charged); !errors.Is(err, errDown) {
 			t.Errorf("%s: %v, want %v", name, err, errDown)
+		}
+	}
+}
+
+// TestARefundPaysNoMoreThanItself, and nothing for others who charge or give back beside it; and where it cannot be seen what came
+// back, it is owed: too much rather than too little.
+func TestARefundPaysNoMoreThanItself(t *testing.T) {
+	for name, c := range map[string]struct {
+		beside func(backup *flawed, l *slidegate.Limiter, another slidegate.Decision)
+		owed   uint64 // of 11, and what is charged beside
+	}{
+		"another charges":         {func(_ *flawed, l *slidegate.Limiter, _ slidegate.Decision) { must(t)(l.TakeN(background, "a", 7)) }, 18},
+		"another charges less":    {func(_ *flawed, l *slidegate.Limiter, _ slidegate.Decision) { must(t)(l.TakeN(background, "a", 1)) }, 11},
+		"another gives back":      {func(_ *flawed, l *slidegate.Limiter, d slidegate.Decision) { _ = l.Refund(background, &d) }, 6},
+		"nobody does anything":    {func(*flawed, *slidegate.Limiter, slidegate.Decision) {}, 9},
+		"the look after it fails": {func(backup *flawed, _ *slidegate.Limiter, _ slidegate.Decision) { backup.peek = errDown }, 11},
+	} {
+		backup, primary := &flawed{Store: memstore.New()}, newSwitch(memstore.New())
+		store := wrap.Fallback(primary, backup)
+		l := slidegate.MustNew(store, slidegate.PerHour(100))
+		primary.off(errDown)
+		must(t)(l.TakeN(background, "a", 30))
+		primary.on()
+		must(t)(l.Peek(background, "a")) // takes over, so that less is owed than the backup counts
+		primary.off(errDown)
+		another := must(t)(l.TakeN(background, "a", 3))
+		must(t)(l.TakeN(background, "a", 6))
+		d := must(t)(l.TakeN(background, "a", 2))
+		backup.beside = func() { c.beside(backup, l, another) }
+		if err := l.Refund(background, &d); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		backup.peek = nil
+		primary.on()
+		must(t)(l.Peek(background, "a"))
+		if got := store.Stats().TakenOver - 30; got != c.owed {
+			t.Errorf("%s: %d are taken over, want %d", name, got, c.owed)
 		}
 	}
 }

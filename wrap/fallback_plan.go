@@ -276,8 +276,8 @@ func (p *fallbackPair) takeOver(ctx context.Context, i int, key string, units in
 	}
 }
 
-// refund gives back where the charge was made. What has left its window is gone, and nothing that is owed since is
-// less for it.
+// refund gives back where the charge was made, and what came back to the backup is owed no more. Nothing comes back of
+// what has left its window or was forgotten by a reset, and what is owed since is none the less for it.
 func (p *fallbackPair) refund(ctx context.Context, keys []string, charged slidegate.Answer, cost int64) error {
 	if !byBackup.on(p.limits, &charged) {
 		return p.primary.Refund(ctx, keys, charged, cost)
@@ -286,25 +286,32 @@ func (p *fallbackPair) refund(ctx context.Context, keys []string, charged slideg
 	if err != nil {
 		return err
 	}
-	counts, err := r.Peek(ctx, keys, 0)
+	before, err := r.Peek(ctx, keys, 0)
 	if err != nil {
 		return err
 	}
-	for i := range p.limits {
-		if !hasLeft(&p.limits[i], counts.Now, charged.Readings[i].At) {
-			p.debts.add(keys[p.keyOf[i]], &p.limits[i], -cost)
-		}
+	if err := r.Refund(ctx, keys, charged, cost); err != nil {
+		return err
 	}
-	return r.Refund(ctx, keys, charged, cost)
+	after, err := r.Peek(ctx, keys, 0)
+	if err != nil {
+		return nil // it is given back, and owed all the same: rather too much than too little
+	}
+	for i := range p.limits {
+		// Others may charge or give back between the looks.
+		l := &p.limits[i]
+		back := recorded(l, before.Readings[i]) - recorded(l, after.Readings[i])
+		p.debts.add(keys[p.keyOf[i]], l, -min(max(back, 0), cost))
+	}
+	return nil
 }
 
-// hasLeft tells whether what a limit recorded at a time counts no more: of a counter, after two windows.
-func hasLeft(l *slidegate.Limit, now, at int64) bool {
-	span := l.Window.Milliseconds()
+// recorded returns the units of a reading whatever they weigh: of a counter those of both windows.
+func recorded(l *slidegate.Limit, r slidegate.Reading) int64 {
 	if l.Algorithm == slidegate.SlidingCounter {
-		span *= 2
+		return r.Back + r.Units
 	}
-	return now-at >= span
+	return r.Units
 }
 
 // A fallbackPlan is a pair over one key. It asks the primary at once where nothing is owed.

@@ -381,6 +381,39 @@ func TestALateRefundPaysNoDebt(t *testing.T) {
 	}
 }
 
+// TestARefundAfterAResetPaysNoDebt: what was forgotten cannot be given back, and what was admitted since is owed all the same. Only
+// what was charged since at the same recorded time is met, and then it is owed no more.
+func TestARefundAfterAResetPaysNoDebt(t *testing.T) {
+	log, count := slidegate.PerHour(8), slidegate.PerHour(8).Counter()
+	for _, c := range []struct {
+		limit slidegate.Limit
+		later time.Duration
+		left  int64
+	}{
+		{log, time.Millisecond, 5},
+		{log, 0, 7},
+		{count, time.Hour, 5},
+		{count, time.Minute, 7}, // in the same window
+	} {
+		r := newRefuge()
+		l := slidegate.MustNew(r.store, c.limit)
+		r.primary.off(errDown)
+		early := must(t)(l.TakeN(background, "a", 2))
+		if err := l.Reset(background, "a"); !errors.Is(err, errDown) {
+			t.Fatalf("a reset that the primary does not see: %v", err)
+		}
+		r.clock.Advance(c.later)
+		must(t)(l.TakeN(background, "a", 3))
+		if err := l.Refund(background, &early); err != nil {
+			t.Fatal(err)
+		}
+		r.primary.on()
+		if now := must(t)(l.Peek(background, "a")); now.Remaining() != c.left {
+			t.Errorf("%s, %s later: %d are left of 8, want %d", c.limit, c.later, now.Remaining(), c.left)
+		}
+	}
+}
+
 // TestResetForgetsInBothStores, and what is owed.
 func TestResetForgetsInBothStores(t *testing.T) {
 	r := newRefuge()
