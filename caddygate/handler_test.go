@@ -166,7 +166,7 @@ func TestStoresLiveAsLongAsTheyAreUsed(t *testing.T) {
 
 	t.Run("while others come", func(t *testing.T) {
 		second := listen(t, "127.0.0.1", gated(t, `{"zone": "a", "limits": ["n=5/1h"]}`)...)
-		if _, field := ask(t, second); field != `"n";r=3;t=3600` {
+		if _, field := ask(t, second); !strings.HasPrefix(field, `"n";r=3;t=3`) {
 			t.Errorf("a second handler of the zone says %q", field)
 		}
 		listen(t, "127.0.0.1", gated(t, `{"zone": "b", "limits": ["n=5/1h"], "store": {"url": "redis://127.0.0.1:1"}}`)...)
@@ -194,7 +194,7 @@ func TestStoresLiveAsLongAsTheyAreUsed(t *testing.T) {
 			wantHeld(t, 1, 0)
 		}
 	})
-	if _, field := ask(t, first); field != `"n";r=0;t=3600` {
+	if _, field := ask(t, first); !strings.HasPrefix(field, `"n";r=0;t=3`) { // within ten minutes
 		t.Errorf("after the reloads the first handler says %q", field)
 	}
 	if status, _ := ask(t, first); status != http.StatusTooManyRequests {
