@@ -75,12 +75,18 @@ func newSlow(t *testing.T) (*slow, *wrap.DeadlineStore) {
 	return s, wrap.Deadline(s, deadline)
 }
 
-// asks takes one unit after the other and returns what came of it: a for admitted, u for a store that was unavailable, and how long it took.
+// asks takes one unit after the other, in either way, and returns what came of it: a for admitted, u for a store that was unavailable, and how long it took.
 func asks(t *testing.T, ctx context.Context, l *slidegate.Limiter, n int) (verdicts string, took time.Duration) {
 	t.Helper()
 	begin := time.Now()
-	for range n {
-		switch d, err := l.Take(ctx, "user:42"); {
+	for i := range n {
+		d, err := slidegate.Decision{}, error(nil)
+		if i%2 == 0 {
+			d, err = l.Take(ctx, "user:42")
+		} else {
+			d.Allowed, err = l.Allow(ctx, "user:42")
+		}
+		switch {
 		case err == nil && d.Allowed:
 			verdicts += "a"
 		case errors.Is(err, slidegate.ErrUnavailable) && !errors.Is(err, context.DeadlineExceeded):

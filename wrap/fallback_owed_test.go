@@ -312,6 +312,24 @@ func TestARefundPaysNoMoreThanItself(t *testing.T) {
 	}
 }
 
+// TestABackupThatCannotBeAskedHoldsUpNobody when the primary is back: what is owed stays so, until the backup tells what of it counts.
+func TestABackupThatCannotBeAskedHoldsUpNobody(t *testing.T) {
+	backup, primary := &flawed{Store: memstore.New()}, newSwitch(memstore.New())
+	store := wrap.Fallback(primary, backup)
+	l := slidegate.MustNew(store, slidegate.PerHour(9))
+	primary.off(errDown)
+	must(t)(l.TakeN(background, "a", 4))
+	primary.on()
+	backup.peek = errDown
+	if d := must(t)(l.Take(background, "a")); !d.Allowed || store.Stats().Owed != 1 {
+		t.Errorf("%s, %+v", d, store.Stats())
+	}
+	backup.peek = nil
+	if d := must(t)(l.Peek(background, "a")); d.Remaining() != 4 || store.Stats().Owed != 0 {
+		t.Errorf("one of the primary and four of the backup count: %s, %+v", d, store.Stats())
+	}
+}
+
 // TestACostAboveTheShareOfABackupThatIsAway is an error of both.
 func TestACostAboveTheShareOfABackupThatIsAway(t *testing.T) {
 	backup, primary := &flawed{Store: memstore.New()}, newSwitch(memstore.New())

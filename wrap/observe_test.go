@@ -226,6 +226,9 @@ func TestShadowOfAGroup(t *testing.T) {
 			t.Errorf("%s: it is not", name)
 		}
 		charged := must(t)(g.Take(background, "x", "y"))
+		if seen := must(t)(g.Peek(background, "x", "y")); !seen.Allowed {
+			t.Errorf("%s: a look says %s", name, seen)
+		}
 		passed := must(t)(g.Take(background, "x", "y"))
 		if !passed.Allowed || told == 0 {
 			t.Errorf("%s: %s, told %d times", name, passed, told)
