@@ -158,6 +158,30 @@ func TestEachLimitAlone(t *testing.T) {
 	}
 }
 
+// A bindsOnce store binds once, and then cannot.
+type bindsOnce struct {
+	slidegate.Store
+	bound bool
+	err   error
+}
+
+func (s *bindsOnce) Bind(limits []slidegate.Limit) (slidegate.Plan, error) {
+	if s.bound {
+		return nil, s.err
+	}
+	s.bound = true
+	return s.Store.Bind(limits)
+}
+
+// TestEachOfAStoreThatCannotBind says so.
+func TestEachOfAStoreThatCannotBind(t *testing.T) {
+	unable := errors.New("unable")
+	l := slidegate.MustNew(&bindsOnce{Store: memstore.New(), err: unable}, slidegate.PerMinute(1), slidegate.PerHour(9))
+	if each, err := l.Each(); !errors.Is(err, unable) || each != nil {
+		t.Errorf("%v, %v", each, err)
+	}
+}
+
 func ExampleLimiter_Each() {
 	ctx := context.Background()
 	store, _ := exampleStore()

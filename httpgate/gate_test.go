@@ -570,6 +570,16 @@ func TestBadOptions(t *testing.T) {
 	httpgate.PerIP(slidegate.PerMinute(0))
 }
 
+// TestMustNewPanicsOnABadOption: what cannot work ends the program before it serves.
+func TestMustNewPanicsOnABadOption(t *testing.T) {
+	defer func() {
+		if err, ok := recover().(error); !ok || !errors.Is(err, slidegate.ErrInvalidLimit) {
+			t.Errorf("recovered %v", err)
+		}
+	}()
+	httpgate.MustNew(slidegate.Unlimited(), httpgate.TrustHops(0))
+}
+
 // TestKeysOfDifferentKindsNeverMeet: a header's value cannot spend an address's quota.
 func TestKeysOfDifferentKindsNeverMeet(t *testing.T) {
 	s := newSite(t, limits(slidegate.PerMinute(1)), httpgate.ByHeader("X-API-Key"))

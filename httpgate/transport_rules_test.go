@@ -705,6 +705,46 @@ func TestTransportMaxHosts(t *testing.T) {
 	})
 }
 
+// TestTransportForgetsAmongMany: of many hosts no more are remembered than may be, and the newest is.
+func TestTransportForgetsAmongMany(t *testing.T) {
+	const most = 20
+	next := &transcript{answers: []scripted{{status: 200, fields: []string{"RateLimit", `"a";r=0;t=60`}}}}
+	rt := httpgate.MustNewTransport(next, httpgate.MaxWait(0), httpgate.MaxHosts(most))
+	refused := func(host int) bool {
+		_, err := plainly(t, rt, fmt.Sprintf("http://%d.test", host))
+		return err != nil
+	}
+	for host := range 2 * most {
+		if refused(host) {
+			t.Errorf("host %d was never asked, and is held back", host)
+		}
+	}
+	if !refused(2*most - 1) {
+		t.Error("the host that was asked last is forgotten")
+	}
+	n := 0
+	for host := range 2 * most {
+		if refused(host) {
+			n++
+		}
+	}
+	if n > most {
+		t.Errorf("%d hosts are held back, and %d are remembered", n, most)
+	}
+}
+
+// TestTransportOfNoURL leaves it to the transport behind it to say what is wrong.
+func TestTransportOfNoURL(t *testing.T) {
+	resp, err := httpgate.MustNewTransport(nil).RoundTrip(&http.Request{Header: http.Header{}})
+	if err == nil {
+		resp.Body.Close()
+		t.Fatal("it was sent")
+	}
+	if !strings.Contains(err.Error(), "nil Request.URL") {
+		t.Error(err)
+	}
+}
+
 // TestTransportBudgetBy: one budget for what f names alike, whatever the host.
 func TestTransportBudgetBy(t *testing.T) {
 	next := &transcript{answers: []scripted{{status: 200, fields: []string{"RateLimit", `"a";r=0;t=60`}}}}
