@@ -15,7 +15,11 @@ import (
 	"github.com/slidegate/slidegate/test/redistest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		// A rueidis closes connections to a cluster five seconds after it has replaced them.
+		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"))
+}
 
 // A Law is one promise, and a property that holds where it is kept.
 type Law struct {

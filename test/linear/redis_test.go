@@ -18,7 +18,9 @@ import (
 
 func TestMain(m *testing.M) {
 	logging.Disable()
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m,
+		// A rueidis closes connections to a cluster five seconds after it has replaced them.
+		goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"))
 }
 
 // ample is a timeout that a busy machine does not reach: every call is decided.
