@@ -70,6 +70,17 @@ func TestRebuildKeepsEverything(t *testing.T) {
 	if _, err := lim.TakeN(ctx, "7", 40); err != nil {
 		t.Fatal(err)
 	}
+	large := slidegate.MustNew(s, slidegate.Per(time.Hour, 1e12).Counter().Named("b")) // counts that need more than a word
+	for i := range 200 {
+		if _, err := large.TakeN(ctx, strconv.Itoa(i), countMask+int64(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 100 {
+		if err := large.Reset(ctx, strconv.Itoa(2*i)); err != nil { // so that what is left moves
+			t.Fatal(err)
+		}
+	}
 	var before []slidegate.State
 	states := func() (all []slidegate.State) {
 		for i := range 200 {
@@ -81,7 +92,11 @@ func TestRebuildKeepsEverything(t *testing.T) {
 		return all
 	}
 	before = states()
+	pairs := len(s.shards[0].pairs.values)
 	s.shards[0].rebuild(s.kinds())
+	if now := len(s.shards[0].pairs.values); pairs < 200 || now >= pairs {
+		t.Errorf("%d pairs of counts became %d", pairs, now)
+	}
 	for i, after := range states() {
 		if after != before[i] {
 			t.Fatalf("state %d became %+v, was %+v", i, after, before[i])
