@@ -14,10 +14,10 @@ func (p *plan) Charges(_ context.Context, key string, most int) ([][]slidegate.C
 	sh := p.store.shard(pr)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	now, i := p.store.now(), sh.find(pr)
-	if i < 0 && p.store.closed.Load() {
+	if p.store.closed.Load() {
 		return nil, errClosed
 	}
+	now, i := p.store.now(), sh.find(pr)
 	all := make([][]slidegate.Charge, len(p.limits))
 	for j := range p.limits {
 		l := &p.limits[j]

@@ -63,7 +63,7 @@ func (f *few) refund(time, units, now, span, newest int64) int64 {
 	for to < f.len() && int64(to-from) < units && f.time(to, newest) == time {
 		to++
 	}
-	if left := f.len() - (to - from); left > 0 && to == f.len() {
+	if from > 0 && to == f.len() {
 		newest = f.time(from-1, newest)
 	}
 	f.cut(from, to)

@@ -96,11 +96,11 @@ func (p *jointPlan) Take(_ context.Context, keys []string, cost int64) (answer s
 	for {
 		g.lock(s)
 		answer.Now = s.now()
-		added, sh := g.find()
-		if added > 0 && s.closed.Load() {
+		if s.closed.Load() {
 			g.unlock(s)
 			return slidegate.Answer{Now: answer.Now}, errClosed
 		}
+		added, sh := g.find()
 		if !p.decide(&g, cost, &answer, &found) || cost == 0 {
 			g.unlock(s)
 			return answer, nil
@@ -157,9 +157,10 @@ func (p *jointPlan) Peek(_ context.Context, keys []string, cost int64) (answer s
 	g.lock(s)
 	defer g.unlock(s)
 	answer.Now = s.now()
-	if added, _ := g.find(); added > 0 && s.closed.Load() {
+	if s.closed.Load() {
 		return answer, errClosed
 	}
+	g.find()
 	var found [slidegate.MaxLimits]finding
 	p.decide(&g, cost, &answer, &found)
 	return answer, nil

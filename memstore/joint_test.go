@@ -3,6 +3,8 @@ package memstore
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -70,8 +72,10 @@ func TestAGroupLargerThanTheStore(t *testing.T) {
 	if _, err := g.Take(t.Context(), "p", "q", "r"); !errors.Is(err, slidegate.ErrUnavailable) || !strings.Contains(err.Error(), "fewer keys") {
 		t.Errorf("three keys in a store of two: %v", err)
 	}
-	if d, err := g.Take(t.Context(), "p", "q", "p"); err != nil || !d.Allowed {
-		t.Errorf("two keys in a store of two: %s, %v", d, err)
+	for _, keys := range [][]string{{"p", "q", "p"}, {"r", "s", "s"}} { // the others have to go
+		if d, err := g.Take(t.Context(), keys...); err != nil || !d.Allowed || s.Len() != 2 {
+			t.Errorf("two keys in a store of two: %s, %v; %d are held", d, err, s.Len())
+		}
 	}
 }
 
@@ -84,12 +88,111 @@ func TestAClosedStoreDecidesNoGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Close()
-	_, err1 := g.Take(t.Context(), "p", "q", "r")
-	_, err2 := g.Peek(t.Context(), "p", "q", "r")
-	for verb, err := range map[string]error{"take": err1, "peek": err2, "refund": g.Refund(t.Context(), &d)} {
-		if !errors.Is(err, slidegate.ErrUnavailable) {
-			t.Errorf("%s: %v", verb, err)
+	for _, keys := range [][]string{{"p", "q", "r"}, {"p", "p", "p"}} {
+		_, err1 := g.Take(t.Context(), keys...)
+		_, err2 := g.Peek(t.Context(), keys...)
+		for verb, err := range map[string]error{"take": err1, "peek": err2} {
+			if !errors.Is(err, slidegate.ErrUnavailable) {
+				t.Errorf("%s: %v", verb, err)
+			}
 		}
+	}
+	if err := g.Refund(t.Context(), &d); !errors.Is(err, slidegate.ErrUnavailable) {
+		t.Errorf("refund: %v", err)
+	}
+}
+
+// TestAGroupCountsItsNewKeys once each, and none that is held, wherever in the table it is.
+func TestAGroupCountsItsNewKeys(t *testing.T) {
+	now := int64(0)
+	s := New(at(&now), WithMaxKeys(keysPerShard))
+	bound, err := s.BindJoint([][]slidegate.Limit{{slidegate.PerHour(5).Named("a")}, {slidegate.PerHour(6).Named("b")}, {slidegate.PerHour(7).Named("c")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := ""
+	for i := 0; first == ""; i++ {
+		key := strconv.Itoa(i)
+		if _, err := bound.Take(t.Context(), []string{key, key, key}, 1); err != nil {
+			t.Fatal(err)
+		}
+		if s.shards[0].find(s.print(key)) == 0 {
+			first = key
+		}
+	}
+	for _, c := range []struct {
+		keys  []string
+		added int64
+	}{{[]string{first, first, first}, 0}, {[]string{"x", first, first}, 1}, {[]string{"x", "x", "x"}, 1}, {[]string{"x", "y", "x"}, 2}, {[]string{first, "x", "y"}, 2}, {[]string{"x", "y", "z"}, 3}} {
+		g := bound.(*jointPlan).grip(c.keys)
+		if added, sh := g.find(); added != c.added || (sh != nil) != (added > 0) {
+			t.Errorf("%q: %d are new, want %d", c.keys, added, c.added)
+		}
+	}
+}
+
+// TestAGroupLocksTheShardsOfItsKeys, each once, and no other.
+func TestAGroupLocksTheShardsOfItsKeys(t *testing.T) {
+	s := New(WithMaxKeys(8 * keysPerShard))
+	p := &jointPlan{store: s}
+	isLocked := func(sh *shard) bool {
+		if !sh.mu.TryLock() {
+			return true
+		}
+		sh.mu.Unlock()
+		return false
+	}
+	for i := range 50 {
+		keys := make([]string, 1+i%7)
+		for j := range keys {
+			keys[j] = strconv.Itoa(i * j)
+		}
+		g := p.grip(keys)
+		g.lock(s)
+		for j := range s.shards {
+			if sh := &s.shards[j]; isLocked(sh) != slices.Contains(g.shards[:len(keys)], sh) {
+				t.Fatalf("%q: shard %d is locked: %v", keys, j, isLocked(sh))
+			}
+		}
+		if !slices.IsSorted(g.order[:len(keys)]) {
+			t.Fatalf("%q are locked in the order %v", keys, g.order[:len(keys)])
+		}
+		g.unlock(s)
+		for j := range s.shards {
+			if isLocked(&s.shards[j]) {
+				t.Fatalf("%q: shard %d stays locked", keys, j)
+			}
+		}
+	}
+}
+
+// TestAGroupsReadingsAreInItsOrder, those of each part behind those of the parts before.
+func TestAGroupsReadingsAreInItsOrder(t *testing.T) {
+	now := int64(0)
+	s := New(at(&now))
+	plan, err := s.BindJoint([][]slidegate.Limit{{slidegate.PerHour(5).Named("a"), slidegate.PerHour(6).Named("b")}, {slidegate.PerHour(7).Named("c")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, err := s.Bind([]slidegate.Limit{slidegate.PerHour(6).Named("b")}); err != nil {
+		t.Fatal(err)
+	} else if _, err := a.Take(t.Context(), "k", 2); err != nil {
+		t.Fatal(err)
+	}
+	keys := []string{"k", "other"}
+	charged, err := plan.Take(t.Context(), keys, 3)
+	units := func(a slidegate.Answer) [4]int64 {
+		return [4]int64{a.Readings[0].Units, a.Readings[1].Units, a.Readings[2].Units, a.Readings[3].Units}
+	}
+	if got := units(charged); err != nil || got != [4]int64{3, 5, 3, 0} {
+		t.Errorf("%v: after a charge %v", err, got)
+	}
+	if err := plan.Refund(t.Context(), keys, charged, 1); err != nil {
+		t.Fatal(err)
+	}
+	looked, err := plan.Peek(t.Context(), keys, 1)
+	if got := units(looked); err != nil || got != [4]int64{2, 4, 2, 0} {
+		t.Errorf("%v: after a refund %v", err, got)
 	}
 }
 
@@ -165,6 +268,26 @@ func TestKeysOfAGroupGoByThemselves(t *testing.T) {
 		synctest.Wait()
 		if s.Len() != 0 {
 			t.Errorf("%d keys after their windows", s.Len())
+		}
+		s.Close()
+	})
+}
+
+// TestAGroupSetsTheTimer to when the first of its keys is over, and leaves it where it opens nothing.
+func TestAGroupSetsTheTimer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New()
+		plan, err := s.BindJoint([][]slidegate.Limit{{slidegate.PerHour(9).Named("a")}, {slidegate.PerMinute(9).Named("b")}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			if a, err := plan.Take(t.Context(), []string{"k", "other"}, 1); err != nil || !a.Allowed {
+				t.Fatal(a.Allowed, err)
+			}
+			if wait := s.timer.at.Load() - s.now(); wait != 60_000 {
+				t.Errorf("the timer goes off in %d ms, want a minute", wait)
+			}
 		}
 		s.Close()
 	})

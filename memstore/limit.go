@@ -179,7 +179,7 @@ func (sh *shard) chargeLog(st *state, l *limit, now, cost int64, live int) {
 	if l.wide && log.shift == 0 {
 		log.resize(log.cap(), true, st.at())
 	}
-	if at == st.at() && log.n > 0 {
+	if at == st.at() { // so it counts still
 		log.add(cost, at)
 		return
 	}
@@ -290,7 +290,7 @@ func (sh *shard) used(st *state, now, span int64, counter bool) int64 {
 	return log.total - log.before
 }
 
-// release gives back what a state holds outside of it.
+// release gives back what a state that goes holds outside of it.
 func (sh *shard) release(st *state, counter bool) {
 	if st.word&spilled == 0 {
 		return
@@ -303,5 +303,4 @@ func (sh *shard) release(st *state, counter bool) {
 	default:
 		sh.rings.remove(st.word)
 	}
-	st.word = 0
 }

@@ -166,7 +166,7 @@ func (sh *shard) allowLog(st *state, l *limit, now, cost int64) (allowed, done b
 		return false, false
 	}
 	log := sh.rings.at(word)
-	if log.n == 0 || !window.Counts(log.oldest, now, l.span) {
+	if !window.Counts(log.oldest, now, l.span) {
 		return false, false
 	}
 	if log.total-log.before+cost > l.quota {
@@ -227,7 +227,7 @@ func (sh *shard) quickLog(st *state, l *limit, now, cost int64) (r slidegate.Rea
 		return sh.quickFew(st, l, now, cost)
 	}
 	log := sh.rings.at(st.word)
-	if log.n == 0 || !window.Counts(log.oldest, now, l.span) {
+	if !window.Counts(log.oldest, now, l.span) {
 		return r, false, false
 	}
 	r = slidegate.Reading{At: st.at(), Units: log.total - log.before}
@@ -393,7 +393,7 @@ func (sh *shard) readQuick(st *state, l *limit, now, cost int64) (r slidegate.Re
 		return r, false
 	}
 	log := sh.rings.at(st.word)
-	if units := log.total - log.before; log.n > 0 && window.Counts(log.oldest, now, l.span) && units+cost <= l.quota {
+	if units := log.total - log.before; window.Counts(log.oldest, now, l.span) && units+cost <= l.quota {
 		return slidegate.Reading{At: st.at(), Units: units}, true
 	}
 	return r, false
@@ -436,7 +436,6 @@ func (p *plan) chargeFound(sh *shard, answer *slidegate.Answer, cost int64, foun
 // openMissing opens the limits that have no state, and returns the shard's next due.
 func (p *plan) openMissing(sh *shard, pr print, i int, answer *slidegate.Answer, cost int64, found *[slidegate.MaxLimits]finding) (due int64) {
 	due = sh.nextDue.Load()
-	isNew := i < 0
 	for j := range p.limits {
 		if found[p.from+j].st == nil {
 			l := &p.limits[j]
@@ -447,9 +446,7 @@ func (p *plan) openMissing(sh *shard, pr print, i int, answer *slidegate.Answer,
 		}
 	}
 	sh.nextDue.Store(due)
-	if isNew {
-		sh.renote(i, answer.Now, p.store.kinds())
-	}
+	sh.renote(i, answer.Now, p.store.kinds())
 	return due
 }
 
@@ -483,12 +480,11 @@ func (p *plan) Peek(_ context.Context, key string, cost int64) (answer slidegate
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	answer.Now = p.store.now()
-	i := sh.find(pr)
-	if i < 0 && p.store.closed.Load() {
+	if p.store.closed.Load() {
 		return answer, errClosed
 	}
 	var found [slidegate.MaxLimits]finding
-	p.decide(sh, i, cost, &answer, &found)
+	p.decide(sh, sh.find(pr), cost, &answer, &found)
 	return answer, nil
 }
 

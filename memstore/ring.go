@@ -10,7 +10,7 @@ import "github.com/slidegate/slidegate/internal/window"
 // approximate: the newest time and the total are known in full, and what is held spans less than
 // 2^32 milliseconds and units of them. Limits that could hold more have wide rings, of two words
 // an entry. A ring's header is one cache line, and a request that finds its oldest entry still
-// counting reads no entry at all.
+// counting reads no entry at all. A ring that a state has is never empty.
 type ring struct {
 	words  []uint64
 	before int64 // running total before the oldest entry
@@ -62,10 +62,10 @@ func (r *ring) upTo(i int) int64 {
 // live returns the index of the oldest entry that counts at now, n if none does. It is the head
 // or close to it nearly always, so it gallops before it bisects.
 func (r *ring) live(now, span, newest int64) int {
-	if r.n > 0 && window.Counts(r.oldest, now, span) {
+	if window.Counts(r.oldest, now, span) {
 		return 0
 	}
-	if r.n == 0 || !window.Counts(newest, now, span) {
+	if !window.Counts(newest, now, span) {
 		return int(r.n)
 	}
 	low, high, step := 0, int(r.n)-1, 1 // low does not count, high does

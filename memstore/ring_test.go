@@ -4,7 +4,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -91,15 +90,31 @@ func TestLogIsItsEntries(t *testing.T) {
 					model.charge(len(model.times), now, 1)
 				}
 				r, live := sh.readLog(st, &l, now, cost)
-				if want := model.live(now, l.span); model.sum(want) != r.Units {
-					t.Fatalf("step %d: %d units count, want %d", step, r.Units, model.sum(want))
+				gone := model.live(now, l.span)
+				if model.sum(gone) != r.Units {
+					t.Fatalf("step %d: %d units count, want %d", step, r.Units, model.sum(gone))
+				}
+				if st.word&(spilled|fewBit) == spilled|fewBit {
+					if want := model.sum(0) - model.sum(gone); live != int(want) {
+						t.Fatalf("step %d: %d units have left, want %d", step, live, want)
+					}
+				} else if live != gone {
+					t.Fatalf("step %d: %d entries have left, want %d", step, live, gone)
+				}
+				smaller := l
+				smaller.quota = r.Units - 1 // nothing has to leave for a cost of nothing, though it is exceeded
+				if look, _ := sh.readLog(st, &smaller, now, 0); look.Back != 0 || look.Units != r.Units {
+					t.Fatalf("step %d: a look finds %+v, want %d units", step, look, r.Units)
 				}
 				need := r.Units + cost - l.quota
 				if need > 0 {
-					if want := model.leaver(model.live(now, l.span), need); r.Back != want {
+					if want := model.leaver(gone, need); r.Back != want {
 						t.Fatalf("step %d: unit %d leaves as of %d, want %d", step, need, r.Back, want)
 					}
 				} else {
+					if r.Back != 0 {
+						t.Fatalf("step %d: there is room, and a unit of %d has to leave", step, r.Back)
+					}
 					at := max(newest, (now+l.resolution-1)/l.resolution*l.resolution)
 					if l.resolution == 1 {
 						at = max(newest, now)
@@ -121,6 +136,9 @@ func TestLogIsItsEntries(t *testing.T) {
 					if n := len(model.times); n > 0 {
 						newest = model.times[n-1]
 					} else {
+						if st.at() != newest {
+							t.Fatalf("step %d: what was emptied is of %d, want %d still", step, st.at(), newest)
+						}
 						sh.release(st, false)
 						st.word = 0
 					}
@@ -253,11 +271,8 @@ func TestMoreLimitsThanTags(t *testing.T) {
 	clock := gatetest.NewClock(time.UnixMilli(1_757_750_400_000))
 	store := New(WithClock(clock.Now))
 	early := slidegate.MustNew(store, slidegate.PerMinute(2))
-	for i := range chained - 1 { // so that late has the first number that is no tag
-		if _, err := store.Bind([]slidegate.Limit{slidegate.PerHour(9).Named(strconv.Itoa(i))}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	kinds := append(store.kinds(), make([]kind, chained-1)...) // so that late has the first number that is no tag
+	store.identities.kinds.Store(&kinds)
 	late := slidegate.MustNew(store, slidegate.PerMinute(2).Named("late"))
 	both := slidegate.MustNew(store, slidegate.PerMinute(2), slidegate.PerMinute(2).Named("late"), slidegate.PerMinute(3).Named("later"))
 	for _, step := range []struct {
@@ -298,13 +313,20 @@ func TestMoreLimitsThanTags(t *testing.T) {
 // TestClockFarAway: a clock beyond what a state can hold is taken for the farthest that it can, and a
 // decision is still a decision.
 func TestClockFarAway(t *testing.T) {
-	for _, at := range []time.Time{{}, time.UnixMilli(math.MaxInt64 / 2), time.UnixMilli(math.MinInt64 / 2)} {
+	for _, c := range []struct {
+		clock time.Time
+		at    int64
+	}{
+		{time.Time{}, time.Time{}.UnixMilli()},
+		{time.UnixMilli(math.MaxInt64 / 2), maxTime},
+		{time.UnixMilli(math.MinInt64 / 2), -maxTime},
+	} {
 		for _, l := range []slidegate.Limit{slidegate.Per(3650*24*time.Hour, 2), slidegate.Per(3650*24*time.Hour, 2).Counter()} {
-			limiter := slidegate.MustNew(New(WithClock(func() time.Time { return at })), l)
+			limiter := slidegate.MustNew(New(WithClock(func() time.Time { return c.clock })), l)
 			for i, want := range []bool{true, true, false} {
 				d, err := limiter.Take(t.Context(), "k")
-				if d.Allowed != want || err != nil {
-					t.Errorf("%s at %d: request %d is %v, %v; want %v", l, at.UnixMilli(), i, d.Allowed, err, want)
+				if d.Allowed != want || err != nil || d.At().UnixMilli() != c.at {
+					t.Errorf("%s at %d: request %d is %v at %d, %v; want %v at %d", l, c.clock.UnixMilli(), i, d.Allowed, d.At().UnixMilli(), err, want, c.at)
 				}
 			}
 		}

@@ -1,6 +1,7 @@
 package memstore
 
 import (
+	"cmp"
 	"math"
 	"math/bits"
 	"slices"
@@ -203,9 +204,6 @@ func (sh *shard) due(i int, kinds []kind) int64 {
 
 // sweep drops the keys whose states have all stopped to matter and returns their number.
 func (sh *shard) sweep(now int64, kinds []kind) (dropped int) {
-	if sh.nextDue.Load() > now {
-		return 0
-	}
 	next := int64(math.MaxInt64)
 	for i := 0; i < len(sh.slots); {
 		if sh.slots[i].low == 0 {
@@ -349,27 +347,21 @@ func (sh *shard) rank(now int64, kinds []kind) {
 		c := candidate{s.print, at, units}
 		switch {
 		case len(top) < most:
-			top = append(top, c)
-			if len(top) == most {
-				for j := most/2 - 1; j >= 0; j-- {
-					sink(top, j)
-				}
+			if top = append(top, c); len(top) == most {
+				slices.SortFunc(top, latestFirst) // which is a heap
 			}
 		case c.before(top[0]):
 			top[0] = c
 			sink(top, 0)
 		}
 	}
-	slices.SortFunc(top, func(a, b candidate) int {
-		switch {
-		case a.before(b):
-			return 1
-		case b.before(a):
-			return -1
-		}
-		return 0
-	})
+	slices.SortFunc(top, latestFirst)
 	sh.soonest = top
+}
+
+// latestFirst puts in front who is to be evicted last.
+func latestFirst(a, b candidate) int {
+	return cmp.Or(cmp.Compare(b.at, a.at), cmp.Compare(b.units, a.units))
 }
 
 // before tells whether c is to be evicted before d.

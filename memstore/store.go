@@ -125,12 +125,10 @@ func (s *Store) now() int64 {
 }
 
 func (s *Store) print(key string) print {
-	p := print{maphash.String(s.seeds[0], key), maphash.String(s.seeds[1], key)}
-	if p.low == 0 {
-		p.low = 1
-	}
-	return p
+	return newPrint(maphash.String(s.seeds[0], key), maphash.String(s.seeds[1], key))
 }
+
+func newPrint(high, low uint64) print { return print{high, max(low, 1)} }
 
 func (s *Store) shard(p print) *shard { return &s.shards[p.high>>s.shift] }
 

@@ -23,36 +23,51 @@ func at(ms *int64) Option {
 	return WithClock(func() time.Time { return time.UnixMilli(*ms) })
 }
 
-// TestTableIsAMap runs random insertions and removals on a table and on a Go map.
+// TestTableIsAMap runs random insertions and removals on a table and on a Go map: of prints as they are, and of some that have
+// a half in common, or their place.
 func TestTableIsAMap(t *testing.T) {
-	rng := rand.New(rand.NewPCG(3, 4))
-	sh, model := &shard{}, map[print]int64{}
-	var known []print
-	for step := range 50_000 {
-		switch {
-		case len(known) == 0 || rng.IntN(100) < 52:
-			p := print{rng.Uint64(), rng.Uint64() | 1}
-			sh.insert(p, newState(int64(step), 0))
-			model[p] = int64(step)
-			known = append(known, p)
-		default:
-			i := rng.IntN(len(known))
-			p := known[i]
-			known[i] = known[len(known)-1]
-			known = known[:len(known)-1]
-			sh.remove(sh.find(p))
-			delete(model, p)
-		}
-		if step%997 == 0 {
+	for name, draw := range map[string]func(rng *rand.Rand) print{
+		"at random":  func(rng *rand.Rand) print { return print{rng.Uint64(), rng.Uint64() | 1} },
+		"close":      func(rng *rand.Rand) print { return print{rng.Uint64N(40), 1 + rng.Uint64N(40)<<58} },
+		"at the end": func(rng *rand.Rand) print { return print{rng.Uint64N(9), math.MaxUint64 - rng.Uint64N(3)} },
+	} {
+		rng := rand.New(rand.NewPCG(3, 4))
+		sh, model := &shard{}, map[print]int64{}
+		var known []print
+		check := func(step int) {
 			for p, want := range model {
-				if i := sh.find(p); i < 0 || sh.slots[i].at() != want {
-					t.Fatalf("step %d: a key is lost among %d", step, len(model))
+				if i := sh.find(p); i < 0 || sh.slots[i].print != p || sh.slots[i].at() != want {
+					t.Fatalf("%s, step %d: a key is lost among %d", name, step, len(model))
 				}
 			}
 		}
-	}
-	if sh.keys != len(model) {
-		t.Errorf("%d keys, want %d", sh.keys, len(model))
+		for step := range 50_000 {
+			p := draw(rng)
+			_, held := model[p]
+			switch {
+			case !held && sh.find(p) != -1:
+				t.Fatalf("%s, step %d: a key is found that is not held", name, step)
+			case !held && (len(known) == 0 || rng.IntN(100) < 52):
+				if i := sh.insert(p, newState(int64(step), 0)); sh.slots[i].print != p {
+					t.Fatalf("%s, step %d: a key is not where it was put", name, step)
+				}
+				model[p] = int64(step)
+				known = append(known, p)
+			default:
+				i := rng.IntN(len(known))
+				p := known[i]
+				known[i] = known[len(known)-1]
+				known = known[:len(known)-1]
+				sh.remove(sh.find(p))
+				delete(model, p)
+			}
+			if len(model) < 30 || step%997 == 0 {
+				check(step)
+			}
+		}
+		if sh.keys != len(model) {
+			t.Errorf("%s: %d keys, want %d", name, sh.keys, len(model))
+		}
 	}
 }
 
@@ -266,9 +281,12 @@ func TestBadOptionsAreReported(t *testing.T) {
 		{WithClock(nil), "the clock is nil"},
 		{WithLogger(nil), "the logger is nil"},
 	} {
-		_, err := slidegate.New(New(c.option), slidegate.PerSecond(1))
-		if !errors.Is(err, slidegate.ErrInvalidLimit) || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%v, want %q", err, c.want)
+		_, err1 := slidegate.New(New(c.option), slidegate.PerSecond(1))
+		_, err2 := New(c.option).BindJoint([][]slidegate.Limit{{slidegate.PerSecond(1)}, {slidegate.PerSecond(1)}})
+		for _, err := range []error{err1, err2} {
+			if !errors.Is(err, slidegate.ErrInvalidLimit) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v, want %q", err, c.want)
+			}
 		}
 	}
 }
