@@ -201,12 +201,14 @@ func TestTheLighterOfTwoGoes(t *testing.T) {
 	for _, c := range []struct {
 		limit        slidegate.Limit
 		light, heavy int64
+		earlier      int64 // units of the light one that have left
 	}{
-		{slidegate.Per(time.Minute, 100), 2, 3},      // a few units
-		{slidegate.Per(time.Minute, 100), 30, 31},    // a ring
-		{slidegate.Per(time.Minute, 1e12), 5e9, 6e9}, // a wide one
-		{slidegate.Per(time.Minute, 100).Counter(), 4, 5},
-		{slidegate.Per(time.Minute, 1e12).Counter(), 5e9, 6e9},
+		{slidegate.Per(time.Minute, 100), 2, 3, 0},      // a few units
+		{slidegate.Per(time.Minute, 100), 30, 31, 0},    // a ring
+		{slidegate.Per(time.Minute, 100), 30, 31, 50},   // one from which more has left
+		{slidegate.Per(time.Minute, 1e12), 5e9, 6e9, 0}, // a wide one
+		{slidegate.Per(time.Minute, 100).Counter(), 4, 5, 0},
+		{slidegate.Per(time.Minute, 1e12).Counter(), 5e9, 6e9, 0},
 	} {
 		for _, lightFirst := range []bool{true, false} {
 			clock := gatetest.NewClock(time.UnixMilli(1_757_750_400_000))
@@ -224,6 +226,12 @@ func TestTheLighterOfTwoGoes(t *testing.T) {
 				if !lightFirst {
 					take("light", light)
 				}
+			}
+			if c.earlier > 0 {
+				charge(c.earlier-1, 20)
+				clock.Advance(time.Millisecond)
+				charge(1, 1)
+				clock.Advance(time.Minute)
 			}
 			charge(c.light-1, c.heavy-1)
 			clock.Advance(time.Millisecond)

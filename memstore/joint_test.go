@@ -168,7 +168,7 @@ func TestAGroupLocksTheShardsOfItsKeys(t *testing.T) {
 
 // TestAGroupsReadingsAreInItsOrder, those of each part behind those of the parts before.
 func TestAGroupsReadingsAreInItsOrder(t *testing.T) {
-	now := int64(0)
+	now := int64(1_757_750_400_000)
 	s := New(at(&now))
 	plan, err := s.BindJoint([][]slidegate.Limit{{slidegate.PerHour(5).Named("a"), slidegate.PerHour(6).Named("b")}, {slidegate.PerHour(7).Named("c")}})
 	if err != nil {
@@ -184,15 +184,43 @@ func TestAGroupsReadingsAreInItsOrder(t *testing.T) {
 	units := func(a slidegate.Answer) [4]int64 {
 		return [4]int64{a.Readings[0].Units, a.Readings[1].Units, a.Readings[2].Units, a.Readings[3].Units}
 	}
-	if got := units(charged); err != nil || got != [4]int64{3, 5, 3, 0} {
+	if got := units(charged); err != nil || charged.Now != now || got != [4]int64{3, 5, 3, 0} {
 		t.Errorf("%v: after a charge %v", err, got)
 	}
 	if err := plan.Refund(t.Context(), keys, charged, 1); err != nil {
 		t.Fatal(err)
 	}
+	now++
 	looked, err := plan.Peek(t.Context(), keys, 1)
-	if got := units(looked); err != nil || got != [4]int64{2, 4, 2, 0} {
+	if got := units(looked); err != nil || looked.Now != now || got != [4]int64{2, 4, 2, 0} {
 		t.Errorf("%v: after a refund %v", err, got)
+	}
+}
+
+// TestARefusedGroupIsNotCharged, nor one of a cost of nothing: no key comes, and none has more than before.
+func TestARefusedGroupIsNotCharged(t *testing.T) {
+	now := int64(0)
+	s := New(at(&now))
+	plan, err := s.BindJoint([][]slidegate.Limit{{slidegate.PerHour(5).Named("a")}, {slidegate.PerHour(7).Named("b").Counter()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, err := plan.Take(t.Context(), []string{"k", "other"}, 4); err != nil || !a.Allowed {
+		t.Fatal(a.Allowed, err)
+	}
+	for _, c := range []struct {
+		keys [2]string
+		cost int64
+		want bool
+	}{
+		{[2]string{"k", "other"}, 2, false}, {[2]string{"k", "new"}, 2, false}, {[2]string{"new", "other"}, 4, false}, {[2]string{"k", "other"}, 0, true},
+		{[2]string{"new", "newer"}, 0, true}, {[2]string{"new", "newer"}, 8, false},
+	} {
+		a, err := plan.Take(t.Context(), c.keys[:], c.cost)
+		held, err2 := plan.Peek(t.Context(), []string{"k", "other"}, 1)
+		if err != nil || err2 != nil || a.Allowed != c.want || !held.Allowed || held.Readings[0].Units != 4 || held.Readings[1].Units != 4 || s.Len() != 2 {
+			t.Errorf("%d of %q: %v, %v; then %+v of %d keys", c.cost, c.keys, a.Allowed, err, held.Readings[:2], s.Len())
+		}
 	}
 }
 

@@ -98,7 +98,7 @@ func TestTheQuickWayIsTheLongWay(t *testing.T) {
 		sh := &shard{}
 		st, _ := sh.open(&limits[0], now, 1)
 		usual := map[bool]int{}
-		for step := range 12_000 {
+		for step := range 5_000 {
 			now += rng.Int64N(4) - 1
 			cost := rng.Int64N(3)
 			if step%3 == 0 {
@@ -193,5 +193,26 @@ func TestALookupKnowsBothHalves(t *testing.T) {
 	}
 	if sh.lookup(held, &b) != nil {
 		t.Error("a key has a state of a limit that it was not charged in")
+	}
+	behind := print{2, 1 << 40} // another is where its probe begins
+	sh.add(behind, -1, &a, newState(8, 1))
+	sh.add(behind, sh.find(behind), &b, newState(9, 1))
+	if st, st2 := sh.lookup(behind, &a), sh.lookup(behind, &b); st == nil || st2 == nil || st.at() != 8 || st2.at() != 9 {
+		t.Errorf("of a key behind another, the states are %v and %v", st, st2)
+	}
+}
+
+// TestAKeyThatIsNotHeldIsFree: its counter is one of the window that now is in, its log is empty.
+func TestAKeyThatIsNotHeldIsFree(t *testing.T) {
+	now := int64(1_757_750_412_345)
+	plan, err := New(at(&now)).Bind([]slidegate.Limit{slidegate.PerMinute(5).Counter(), slidegate.PerMinute(5)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := slidegate.Answer{Allowed: true, Now: now, Readings: [slidegate.MaxLimits]slidegate.Reading{{At: 1_757_750_400_000}}}
+	for _, cost := range []int64{0, 1, 5} {
+		if got, err := plan.Peek(t.Context(), "k", cost); got != want || err != nil {
+			t.Errorf("a cost of %d: %+v, %v", cost, got, err)
+		}
 	}
 }

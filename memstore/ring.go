@@ -69,14 +69,10 @@ func (r *ring) live(now, span, newest int64) int {
 		return int(r.n)
 	}
 	low, high, step := 0, int(r.n)-1, 1 // low does not count, high does
-	for low+step < high {
-		if window.Counts(r.time(low+step, newest), now, span) {
-			high = low + step
-			break
-		}
+	for ; low+step < high && !window.Counts(r.time(low+step, newest), now, span); step *= 2 {
 		low += step
-		step *= 2
 	}
+	high = min(high, low+step)
 	for high-low > 1 {
 		mid := int(uint(low+high) / 2)
 		if window.Counts(r.time(mid, newest), now, span) {
@@ -111,11 +107,7 @@ func (r *ring) leaver(live int, need, newest int64) int64 {
 
 // drop forgets the n oldest entries; newest is the time of the last.
 func (r *ring) drop(n int, newest int64) {
-	switch n {
-	case 0:
-		return
-	case int(r.n):
-		r.head, r.n, r.before, r.total = 0, 0, 0, 0
+	if n == 0 {
 		return
 	}
 	r.before = r.upTo(n)

@@ -68,6 +68,8 @@ func TestLogIsItsEntries(t *testing.T) {
 		{"few", slidegate.Per(time.Second, 12), 1_757_750_400_000, 80},
 		{"few, where the low bits wrap", slidegate.Per(20*24*time.Hour, 12), 1<<40 - 1<<31, 1 << 28},
 		{"few, and a ring at times", slidegate.Per(time.Second, 18), -5_000, 300},
+		{"few, with silences", slidegate.Per(time.Second, 12), 1_757_750_400_000, 3_000},
+		{"few, a ring, and silences", slidegate.Per(time.Second, 60), 1_757_750_400_000, 1_300},
 		{"narrow", slidegate.Per(time.Second, 40), 1_757_750_400_000, 80},
 		{"narrow, where the low bits wrap", slidegate.Per(20*24*time.Hour, 1000), 1<<40 - 1<<31, 1 << 28},
 		{"narrow, before the epoch", slidegate.Per(time.Second, 40), -5_000, 80},
