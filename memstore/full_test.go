@@ -294,22 +294,24 @@ func TestWhoWasChargedSinceIsNotNext(t *testing.T) {
 	}
 }
 
-// TestTheSoonestGoInTheirOrder: keys that are found at once to be idle soonest are evicted the soonest first.
+// TestTheSoonestGoInTheirOrder: keys that are found at once to be idle soonest are evicted the soonest first, also before the epoch.
 func TestTheSoonestGoInTheirOrder(t *testing.T) {
 	const keys = 320 // ten of them are remembered
-	clock := gatetest.NewClock(time.UnixMilli(1_757_750_400_000))
-	s := New(WithClock(clock.Now), WithMaxKeys(keys))
-	limiter := slidegate.MustNew(s, slidegate.PerMinute(5))
-	for i := range keys {
-		limiter.Allow(t.Context(), strconv.Itoa((i*7)%keys))
-		clock.Advance(time.Millisecond)
-	}
-	for i := range 10 {
-		limiter.Allow(t.Context(), "new"+strconv.Itoa(i))
-		for j := range 12 {
-			d, err := limiter.Peek(t.Context(), strconv.Itoa((j*7)%keys))
-			if gone := d.Remaining() == 5; err != nil || gone != (j <= i) {
-				t.Fatalf("after %d new keys, the %d. is gone: %v, %v", i+1, j, gone, err)
+	for _, begin := range []int64{1_757_750_400_000, -1_757_750_400_000} {
+		clock := gatetest.NewClock(time.UnixMilli(begin))
+		s := New(WithClock(clock.Now), WithMaxKeys(keys))
+		limiter := slidegate.MustNew(s, slidegate.PerMinute(5))
+		for i := range keys {
+			limiter.Allow(t.Context(), strconv.Itoa((i*7)%keys))
+			clock.Advance(time.Millisecond)
+		}
+		for i := range 10 {
+			limiter.Allow(t.Context(), "new"+strconv.Itoa(i))
+			for j := range 12 {
+				d, err := limiter.Peek(t.Context(), strconv.Itoa((j*7)%keys))
+				if gone := d.Remaining() == 5; err != nil || gone != (j <= i) {
+					t.Fatalf("after %d new keys, the %d. is gone: %v, %v", i+1, j, gone, err)
+				}
 			}
 		}
 	}

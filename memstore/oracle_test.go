@@ -99,7 +99,7 @@ func TestManyKeysAreTheOracle(t *testing.T) {
 		{"40/50d", "1000000000000/1m", "50/1s,resolution=90ms"},
 		{"100/1s,counter", "1000000000000/1s,counter", "4294967295/1s,counter"},
 		{"x=50/1s", "x=1000000000000/1s", "x=9/1s,resolution=2ms", "x=90/1s,resolution=2ms", "7/1s,resolution=2ms"},
-		{"40/1s 300/5s", "9/1s 1000000000000/1s,counter", "20/1s"},
+		{"40/1s 90/5s", "9/1s 1000000000000/1s,counter", "9/1s 30/5s,counter", "20/1s"},
 	} {
 		c := newCrowd(t, plans...)
 		rng := rand.New(rand.NewPCG(5, 6))

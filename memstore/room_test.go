@@ -162,12 +162,12 @@ func TestAnEmptiedShardKeepsNoTable(t *testing.T) {
 		for i := range keys - 1 {
 			lim.Reset(ctx, strconv.Itoa(i))
 		}
-		if len(sh.slots) != full || s.Len() != 1 {
-			t.Errorf("one key of %d is left, of %d slots %d", keys, full, len(sh.slots))
+		if len(sh.slots) != full || s.Len() != 1 || sh.nextDue.Load() != time.Hour.Milliseconds() {
+			t.Errorf("one key of %d is left, of %d slots %d, due at %d", keys, full, len(sh.slots), sh.nextDue.Load())
 		}
 		lim.Reset(ctx, strconv.Itoa(keys-1))
-		if len(sh.slots) != want || s.Len() != 0 {
-			t.Errorf("no key of %d is left, of %d slots %d, want %d", keys, full, len(sh.slots), want)
+		if len(sh.slots) != want || s.Len() != 0 || sh.nextDue.Load() != math.MaxInt64 {
+			t.Errorf("no key of %d is left, of %d slots %d, want %d, due at %d", keys, full, len(sh.slots), want, sh.nextDue.Load())
 		}
 	}
 }

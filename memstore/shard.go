@@ -337,7 +337,7 @@ func (sh *shard) candidates() int { return max(1, sh.keys/32) }
 // eviction looks at a few dozen keys on average and never at all of them.
 func (sh *shard) rank(now int64, kinds []kind) {
 	most := sh.candidates()
-	top := sh.soonest[:0] // a heap: the latest of the soonest at its root
+	top := sh.soonest[:0] // once it is full a heap: the latest of the soonest at its root
 	for i := range sh.slots {
 		s := &sh.slots[i]
 		if s.low == 0 {
@@ -348,7 +348,7 @@ func (sh *shard) rank(now int64, kinds []kind) {
 		switch {
 		case len(top) < most:
 			if top = append(top, c); len(top) == most {
-				slices.SortFunc(top, latestFirst) // which is a heap
+				slices.SortFunc(top, latestFirst) // which makes it one
 			}
 		case c.before(top[0]):
 			top[0] = c
@@ -366,10 +366,7 @@ func latestFirst(a, b candidate) int {
 
 // before tells whether c is to be evicted before d.
 func (c candidate) before(d candidate) bool {
-	if c.at != d.at {
-		return c.at < d.at
-	}
-	return c.units < d.units
+	return c.at < d.at || c.at == d.at && c.units < d.units
 }
 
 // sink restores the heap below i.

@@ -64,6 +64,30 @@ func TestAnEmptierTableShrinks(t *testing.T) {
 	}
 }
 
+// TestASlabUsesWhatIsFree before it grows, down to the last, and forgets what was there.
+func TestASlabUsesWhatIsFree(t *testing.T) {
+	var s slab[pair]
+	words := map[uint64]bool{}
+	for i := range int64(3) {
+		words[s.add(pair{i, i})] = true
+	}
+	for range 2 {
+		for word := range words {
+			if s.remove(word); *s.at(word) != (pair{}) {
+				t.Error("what was removed is there still")
+			}
+		}
+		for i := range int64(3) {
+			if word := s.add(pair{i, 7}); !words[word] || *s.at(word) != (pair{i, 7}) {
+				t.Errorf("%x is %v", word, *s.at(word))
+			}
+		}
+		if len(s.values) != 3 || len(s.free) != 0 || len(words) != 3 {
+			t.Errorf("three values of %d words take %d places, and %d are free", len(words), len(s.values), len(s.free))
+		}
+	}
+}
+
 // TestASlabIsSparse where it has more than 64 values, and uses less than a quarter of them.
 func TestASlabIsSparse(t *testing.T) {
 	for _, c := range []struct {

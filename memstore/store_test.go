@@ -117,6 +117,10 @@ func TestRebuildKeepsEverything(t *testing.T) {
 			t.Fatalf("state %d became %+v, was %+v", i, after, before[i])
 		}
 	}
+	now += 2 * time.Hour.Milliseconds()
+	if n := s.Sweep(); n != 200 || s.Len() != 0 {
+		t.Errorf("of 200 keys %d are swept then, %d are left", n, s.Len())
+	}
 }
 
 // TestIdleKeysGoFirst: a full store with one idle key loses that one and counts no eviction.
