@@ -1,6 +1,7 @@
 package memstore
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -298,11 +299,19 @@ func TestMoreLimitsThanTags(t *testing.T) {
 	if allowed, _ := early.Allow(t.Context(), "k"); allowed {
 		t.Error("a reset of one limit gave units of another back")
 	}
-	if allowed, _ := late.Allow(t.Context(), "alone"); !allowed {
-		t.Error("a key with a late limit alone is refused")
+	later := slidegate.MustNew(store, slidegate.PerMinute(3).Named("later"), slidegate.PerMinute(2).Named("late"))
+	for i := range 20 { // of keys that have no tag at all
+		for n, want := range []bool{true, true, false} {
+			for _, limiter := range []*slidegate.Limiter{late, later} {
+				key := fmt.Sprint(limiter == late, i)
+				if allowed, err := limiter.Allow(t.Context(), key); allowed != want || err != nil {
+					t.Fatalf("request %d of a key of late limits alone: %v, %v", n, allowed, err)
+				}
+			}
+		}
 	}
 	clock.Advance(time.Minute)
-	if n := store.Sweep(); n != 2 || store.Len() != 0 {
+	if n := store.Sweep(); n != 41 || store.Len() != 0 {
 		t.Errorf("swept %d keys, %d are left", n, store.Len())
 	}
 	for i := range store.shards {
