@@ -82,6 +82,7 @@ func TestTheQuickWayIsTheLongWay(t *testing.T) {
 	}{
 		{"one charge", []slidegate.Limit{log(2), log(3), log(1), log(9).WithResolution(2 * ms)}, 3},
 		{"a few", []slidegate.Limit{log(9), log(5), log(15), log(100), log(9).WithResolution(2 * ms)}, 3},
+		{"a few, up to as many as they may be", []slidegate.Limit{log(15), log(14), log(12), log(16), log(100)}, 5},
 		{"a few, and more", []slidegate.Limit{log(20), log(14), log(12), log(16)}, 5},
 		{"a ring", []slidegate.Limit{log(60), log(50), log(1e12), log(70).WithResolution(2 * ms)}, 19},
 		{"a wide ring", []slidegate.Limit{log(1e12), log(30), log(50)}, 19},
