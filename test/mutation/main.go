@@ -49,7 +49,8 @@ type lab struct {
 	mutants   []*mutant
 	packages  []string // that are mutated
 	overlay   string
-	tests     map[string][]*trial // by directory, quick ones first
+	mu        sync.Mutex          // guards the order of tests, and what they found
+	tests     map[string][]*trial // by directory
 	wanted    *regexp.Regexp      // tests that may be tried, nil for all
 }
 

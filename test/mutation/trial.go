@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -27,7 +28,14 @@ type trial struct {
 	dir, name string
 	took      time.Duration
 	reaches   map[string][][2]place // by file
+
+	found int           // mutants, so far
+	spent time.Duration // on mutants
 }
+
+// pays tells how much of a time a test is worth: what it takes for each mutant that it finds. One that takes long where nothing
+// is wrong may be quick to find what is.
+func (t *trial) pays() float64 { return float64(t.took+t.spent) / float64(1+t.found) }
 
 // mayFind tells whether a test gets to a mutant at all. What a script does is not known.
 func (t *trial) mayFind(m *mutant) bool {
@@ -181,12 +189,16 @@ func (l *lab) try(m *mutant) result {
 	for _, dir := range m.killers {
 		var some []*trial
 		took := time.Duration(0)
-		for i, t := range l.tests[dir] {
+		all := l.order(dir)
+		for i, t := range all {
 			if t.mayFind(m) {
 				some, took = append(some, t), took+t.took
 			}
-			if len(some) > 0 && (took > enough || i == len(l.tests[dir])-1) {
-				if r, _ := l.test(env, some); r != survived {
+			if len(some) > 0 && (took > enough || i == len(all)-1) {
+				begin := time.Now()
+				r, out := l.test(env, some)
+				l.note(some, out, r, time.Since(begin))
+				if r != survived {
 					return r
 				}
 				some, took = nil, 0
@@ -194,4 +206,27 @@ func (l *lab) try(m *mutant) result {
 		}
 	}
 	return survived
+}
+
+// order returns the tests of a directory as they are to be tried.
+func (l *lab) order(dir string) []*trial {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	slices.SortStableFunc(l.tests[dir], func(a, b *trial) int { return cmp.Compare(a.pays(), b.pays()) })
+	return slices.Clone(l.tests[dir])
+}
+
+// note keeps what tests that ran at once have found of a mutant, and what they took for it.
+func (l *lab) note(tests []*trial, out string, r result, took time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, t := range tests {
+		switch {
+		case r == survived:
+			t.spent += t.took
+		case len(tests) == 1 || strings.Contains(out, "--- FAIL: "+t.name+" "):
+			t.found++
+			t.spent += took
+		}
+	}
 }
