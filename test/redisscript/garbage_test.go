@@ -23,6 +23,7 @@ var foreign = map[string][]string{
 	"format nothing":   {"SET", "", "\xf5\x00"},
 	"format too old":   {"SET", "", "\xf5\x08abcdefghijklmnopqrstuvwxyz0123456789"},
 	"unknown form":     {"SET", "", "\xf5\x0cabcdefghijklmnopqrstuvwxyz0123456789"},
+	"last form":        {"SET", "", "\xf5\x0fabcdefghijklmnopqrstuvwxyz0123456789"},
 	"head alone":       {"SET", "", "\xf5\x09"},
 	"large alone":      {"SET", "", "\xf5\x0a"},
 	"counter alone":    {"SET", "", "\xf5\x0b"},

@@ -93,17 +93,8 @@ func TestRunningTotalsMayWrap(t *testing.T) {
 
 // TestServerClockDecides where none is injected: two callers see one clock, and it is the server's.
 func TestServerClockDecides(t *testing.T) {
-	server := redistest.Standalone(t)
-	s := newScripts(t, server, nil)
+	s := newScripts(t, redistest.Standalone(t), nil)
 	plan, _ := s.Bind(bothAlgorithms())
-	seconds := func() int64 {
-		reply := server.Do("TIME").([]any)
-		at, err := time.ParseDuration(reply[0].(string) + "s" + reply[1].(string) + "us")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return at.Milliseconds()
-	}
 	var a slidegate.Answer
 	for verb, ask := range map[string]func() (now int64, err error){
 		"take":   func() (now int64, err error) { a, err = plan.Take(background, "u", 0); return a.Now, err },
@@ -111,9 +102,9 @@ func TestServerClockDecides(t *testing.T) {
 		"reset":  func() (int64, error) { err := plan.Reset(background, "u"); return s.told, err },
 	} {
 		for range 50 {
-			before := seconds()
+			before := s.serverTime(t)
 			now, err := ask()
-			after := seconds()
+			after := s.serverTime(t)
 			if err != nil || now < before || now > after {
 				t.Fatalf("%s: now is %d between %d and %d, %v", verb, now, before, after, err)
 			}

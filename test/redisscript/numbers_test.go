@@ -7,8 +7,25 @@ import (
 	"github.com/slidegate/slidegate/test/redistest"
 )
 
-// TestNumbersArePacked in as many bytes as the format says, up to the largest that a double holds, and read back; of one that
-// is cut short nothing is read.
+// sizes are those of packed numbers: bytes, what the first of them says, and the least number that does not fit.
+var sizes = []struct {
+	bytes int
+	head  uint64
+	below int64
+}{{1, 0, 1 << 7}, {2, 0x80, 1 << 14}, {3, 0xC0, 1 << 21}, {4, 0xE0, 1 << 28}, {5, 0xF0, 1 << 35}, {6, 0xF8, 1 << 42}, {8, 0xFC, 1 << 53}}
+
+// packed writes a number as the format has it.
+func packed(n int64) string {
+	for _, size := range sizes {
+		if n < size.below {
+			return string(bigEndian(size.head<<(8*(size.bytes-1))+uint64(n), size.bytes))
+		}
+	}
+	return ""
+}
+
+// TestNumbersArePacked in the very bytes that the format says, up to the largest that a double holds, and read back; of one
+// that is cut short nothing is read.
 func TestNumbersArePacked(t *testing.T) {
 	shared, _, ok := strings.Cut(source(t, "reset"), "-- reset forgets")
 	if !ok {
@@ -23,15 +40,16 @@ for size = 0, #s - 1 do
   if get(s:sub(1, size), 1) == nil then short = short + 1 end
 end
 local units, gap, stop = next_entry(put(2 * 5 + 1) .. s, 1)
-return {#s, string.format('%.0f', n), after, short, string.format('%.0f', units), gap, stop}`
+return {s, string.format('%.0f', n), after, short, string.format('%.0f', units), gap, stop}`
 	from := int64(0)
-	for _, size := range []struct{ bytes, below int64 }{{1, 1 << 7}, {2, 1 << 14}, {3, 1 << 21}, {4, 1 << 28}, {5, 1 << 35}, {6, 1 << 42}, {8, 1 << 53}} {
+	for _, size := range sizes {
 		for _, n := range []int64{from, from + 1, (from + size.below) / 2, size.below - 2, size.below - 1} {
 			reply, ok := server.Do("EVAL", script, "0", decimal(n)).([]any)
 			if !ok || len(reply) != 7 {
 				t.Fatalf("%d: %v", n, reply)
 			}
-			want := []any{size.bytes, decimal(n), 2 + size.bytes, size.bytes, decimal(n), int64(5), 2 + size.bytes}
+			bytes := int64(size.bytes)
+			want := []any{packed(n), decimal(n), 2 + bytes, bytes, decimal(n), int64(5), 2 + bytes}
 			for i := range want {
 				if reply[i] != want[i] {
 					t.Errorf("%d: bytes, number, end, what was cut short, units, gap, end are %v, want %v", n, reply, want)
