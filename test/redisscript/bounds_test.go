@@ -49,6 +49,9 @@ func TestBoundsOfWhatIsUnderstood(t *testing.T) {
 		{"counter of the window before it", -far, counterOf(-far/window-1, 0, 7), -1},
 		{"shortest counter", 5000, counterOf(0, 0, 7), 7},
 		{"counter that is cut", 5000, counterOf(0, 0, 7)[:4], -1},
+		{"counter without its last number", now, counterOf(now/window, 133, 0)[:8], -1},
+		{"counter whose last number is cut", now, counterOf(now/window, 0, 133)[:8], -1},
+		{"counter whose number before is cut", now, counterOf(now/window, 0, 1)[:6] + "\xc0\x01", -1},
 		{"counter and a byte", 5000, counterOf(0, 0, 7) + "\x00", -1},
 
 		{"log of the most units", now, smallOf(now, 0, most, most), most},
@@ -95,6 +98,134 @@ func TestBoundsOfWhatIsUnderstood(t *testing.T) {
 			taken, err := with.Take(background, "u", 1)
 			if err != nil || !taken.Allowed || taken.Readings[0].Units != max(0, c.units)+1 || s.replaced != max(0, -c.units) {
 				t.Errorf("%s: a charge reads %+v, %v, and replaces %d values", c.name, taken.Readings[0], err, s.replaced)
+			}
+		}
+	}
+}
+
+// plainLog is a large log of 58 units, one every 10 ms, with two full slots: two in the front, 50 in the first page, three in the
+// second, two in the back, and the newest.
+func plainLog() *layout {
+	y := &layout{first: 0, cap: 2, newest: start, last: 1}
+	add := func(n int) part {
+		p := part{strings.Repeat(one(10), n), y.newest, y.sum}
+		for range n {
+			y.entries = append(y.entries, charged{y.newest, 1})
+			y.newest, y.sum = y.newest+10, y.sum+1
+		}
+		return p
+	}
+	y.front, y.pages, y.back = add(2), []part{add(50), add(3)}, add(2)
+	y.entries, y.sum = append(y.entries, charged{y.newest, 1}), y.sum+1
+	return y
+}
+
+// TestBoundsOfALargeLog: one that says of itself what cannot be is found out when that is needed. It counts for nothing then,
+// no refund touches it, and the next charge replaces it.
+func TestBoundsOfALargeLog(t *testing.T) {
+	s := newScripts(t, redistest.Standalone(t), newClock())
+	l := slidegate.Per(time.Minute, 1000).Named("x")
+	plan, _ := s.Bind([]slidegate.Limit{l})
+	set := func(at int, n byte) func([]byte) []byte {
+		return func(b []byte) []byte { b[at] = n; return b }
+	}
+	cut := func(n int) func([]byte) []byte { return func(b []byte) []byte { return b[:n] } }
+	size := len(plainLog().value())
+	for _, c := range []struct {
+		name   string
+		damage func([]byte) []byte
+		left   int64 // milliseconds from its beginning that have left
+		units  int64 // that count, -1 if it is not understood
+	}{
+		{"as many pages as slots", cut(size), 25, 55},
+		{"a page more than slots", set(pagesAt-4, 3), 25, -1},
+		{"a ring that begins behind its last slot", set(pagesAt-7, 2), 25, -1},
+		{"a page that is shorter by a byte", cut(size - 1), 535, -1},
+		{"a ring that is shorter by a byte", cut(pagesAt - 1), 25, -1},
+		{"a page that says that it has more than fits", set(pagesAt+13, areaSize+1), 515, 6},
+		{"a back of more than fits", set(backAt-3, areaSize+1), 5, -1},
+		{"a front of more than fits", set(backAt-1, areaSize+1), 5, -1},
+		{"a front that ends before it begins", set(backAt-2, 3), 5, -1},
+		{"a front that is used up", set(backAt-2, 2), 15, 56},
+		{"the form of a small log", set(1, 9), 5, -1},
+	} {
+		value := string(c.damage([]byte(plainLog().value())))
+		s.put(t, s.key("u", l), []string{"SET", "", value})
+		s.clock.SetMilli(start + c.left + l.Window.Milliseconds())
+		if a, err := plan.Peek(background, "u", 1); err != nil || a.Readings[0].Units != max(0, c.units) {
+			t.Errorf("%s: a peek reads %+v, %v", c.name, a.Readings[0], err)
+		}
+		for _, at := range []int64{560, 570} { // the last of the back, the newest
+			if c.units >= 0 || value[1] == '\x09' {
+				break
+			}
+			charged := slidegate.Answer{Readings: [slidegate.MaxLimits]slidegate.Reading{{At: start + at}}}
+			if err := plan.Refund(background, "u", charged, 1); err != nil {
+				t.Errorf("%s: a refund: %v", c.name, err)
+			}
+			if got, err := s.conn.Do("GET", s.key("u", l)); got != value {
+				t.Errorf("%s: a refund changed it, %v", c.name, err)
+			}
+		}
+		s.replaced = 0
+		a, err := plan.Take(background, "u", 1)
+		if err != nil || a.Readings[0].Units != max(0, c.units)+1 || s.replaced != max(0, -c.units) {
+			t.Errorf("%s: a charge reads %+v, %v, and replaces %d values", c.name, a.Readings[0], err, s.replaced)
+		}
+	}
+}
+
+// TestTotalsThatLie say nothing of when a unit leaves: the wait is the longest then, until the newest has left.
+func TestTotalsThatLie(t *testing.T) {
+	s := newScripts(t, redistest.Standalone(t), newClock())
+	l := slidegate.Per(time.Minute, 1000).Named("x")
+	plan, _ := s.Bind([]slidegate.Limit{l})
+	y := plainLog()
+	y.pages[0].total = 500
+	s.put(t, s.key("u", l), []string{"SET", "", y.value()})
+	s.clock.SetMilli(y.newest)
+	if a, err := plan.Peek(background, "u", 1000-58+5); err != nil || a.Readings[0] != (slidegate.Reading{Units: 58, At: y.newest, Back: y.newest}) {
+		t.Errorf("%+v, %v", a.Readings[0], err)
+	}
+}
+
+// TestValueOfTheOtherAlgorithm is nothing of ours: no refund touches it, and the next charge replaces it.
+func TestValueOfTheOtherAlgorithm(t *testing.T) {
+	s := newScripts(t, redistest.Standalone(t), newClock())
+	const window, now = 1 << 16, start
+	log, counter := smallOf(now, 0, 7, 7), counterOf(now/window, 3, 4)
+	l := slidegate.Per(window*time.Millisecond, 100).Named("x")
+	for _, c := range []struct {
+		limit slidegate.Limit
+		value string
+	}{{l, counter}, {l.Counter(), log}, {l.Counter(), plainLog().value()}} {
+		plan, _ := s.Bind([]slidegate.Limit{c.limit})
+		s.put(t, s.key("u", c.limit), []string{"SET", "", c.value})
+		for _, at := range []int64{now, now - now%window, plainLog().newest} {
+			charged := slidegate.Answer{Readings: [slidegate.MaxLimits]slidegate.Reading{{At: at}}}
+			if err := plan.Refund(background, "u", charged, 1); err != nil {
+				t.Error(err)
+			}
+		}
+		if got, err := s.conn.Do("GET", s.key("u", c.limit)); got != c.value {
+			t.Errorf("%v: a refund changed it, %v", c.limit, err)
+		}
+		s.replaced = 0
+		if a, err := plan.Take(background, "u", 5); err != nil || a.Readings[0].Units != 5 || s.replaced != 1 {
+			t.Errorf("%v: a charge reads %+v, %v, and replaces %d values", c.limit, a.Readings[0], err, s.replaced)
+		}
+	}
+}
+
+// TestMoreThanTheQuotaIsRefused, also of a key that nothing is known of.
+func TestMoreThanTheQuotaIsRefused(t *testing.T) {
+	s := newScripts(t, redistest.Standalone(t), newClock())
+	for _, l := range bothAlgorithms() {
+		plan, _ := s.Bind([]slidegate.Limit{l})
+		for step, c := range []struct{ cost, units int64 }{{l.Quota + 1, 0}, {l.Quota, l.Quota}, {l.Quota + 1, l.Quota}, {1, l.Quota}} {
+			a, err := plan.Take(background, "u", c.cost)
+			if err != nil || a.Allowed != (step == 1) || a.Readings[0].Units != c.units {
+				t.Errorf("%v: a charge of %d: %v, %+v, %v", l, c.cost, a.Allowed, a.Readings[0], err)
 			}
 		}
 	}

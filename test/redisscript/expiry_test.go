@@ -119,21 +119,77 @@ func (s *scripts) serverTime(t testing.TB) int64 {
 	return seconds*1000 + micros/1000
 }
 
-// TestExpiryIsRepaired: a key found without one is given one by the next charge, of every form.
+// TestExpiryIsRepaired: a key found without one is given one by the next charge and by the next refund, of every form.
 func TestExpiryIsRepaired(t *testing.T) {
 	s := newScripts(t, redistest.Standalone(t), newClock())
 	for _, sample := range s.samples(t) {
 		l, key := sample.limit, s.key("sample", sample.limit)
 		s.clock.Set(sample.end)
-		if n, err := s.conn.Do("PERSIST", key); err != nil || n != int64(1) {
-			t.Fatal(n, err)
-		}
 		plan, _ := s.Bind([]slidegate.Limit{l})
-		if a, err := plan.Take(background, "sample", 1); err != nil || !a.Allowed {
-			t.Fatal(a, err)
+		var charged slidegate.Answer
+		for _, step := range []struct {
+			verb string
+			do   func() error
+		}{
+			{"a charge", func() (err error) { charged, err = plan.Take(background, "sample", 2); return err }},
+			{"a refund", func() error { return plan.Refund(background, "sample", charged, 1) }},
+		} {
+			if n, err := s.conn.Do("PERSIST", key); err != nil || n != int64(1) {
+				t.Fatal(n, err)
+			}
+			if err := step.do(); err != nil {
+				t.Fatal(err)
+			}
+			if at := s.expires(t, key); at < 0 {
+				t.Errorf("%v: no expiry after %s", l, step.verb)
+			}
 		}
-		if at := s.expires(t, key); at < 0 {
-			t.Errorf("%v: no expiry after a charge", l)
+	}
+}
+
+// TestWhatHasLeftIsNotKept: where the newest charge is given back, a key lives on the server's clock until the one before it has
+// left, to the millisecond, and is gone if it has. The server's clock stands still within a transaction.
+func TestWhatHasLeftIsNotKept(t *testing.T) {
+	s := newScripts(t, redistest.Standalone(t), nil)
+	l := slidegate.Per(time.Minute, 100).Named("x")
+	window, newest := l.Window.Milliseconds(), s.serverTime(t)
+	const around = 40
+	left := func(i int64) int64 { return newest + i/2 - around/2 } // the charge before the newest
+	ask := func(command ...string) {
+		t.Helper()
+		if reply, err := s.conn.Do(command...); err != nil {
+			t.Fatal(command[0], reply, err)
+		}
+	}
+	for i := range int64(2 * around) {
+		before := left(i) - window
+		value := smallOf(newest, newest-before, 2, 1, one(newest-before))
+		if i%2 == 1 {
+			y := &layout{
+				entries: []charged{{before - 5, 1}}, front: part{one(5), before - 5, 0}, back: part{one(newest - before), before, 1},
+				cap: 1, newest: newest, last: 1, sum: 3,
+			}
+			value = y.value()
+		}
+		ask("SET", decimal(i), value)
+	}
+	ask("MULTI")
+	for i := range int64(2 * around) {
+		ask("EVALSHA", s.refund, "1", decimal(i), "", "1", "l", "100", decimal(window), "1", decimal(newest))
+		ask("EXISTS", decimal(i))
+	}
+	reply, err := s.conn.Do("EXEC")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := reply.([]any)
+	for i := range int64(2 * around) {
+		answer, ok := all[2*i].([]any)
+		if !ok {
+			t.Fatalf("the charge before left at %d: %v", left(i), all[2*i])
+		}
+		if now, there := answer[0].(int64), all[2*i+1] == int64(1); there != (now < left(i)) {
+			t.Errorf("the charge before left at %d, it is %d, and there is a key: %v", left(i), now, there)
 		}
 	}
 }
