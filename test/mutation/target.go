@@ -19,7 +19,7 @@ var targets = []target{
 		[]string{"wrap"}},
 	{[]string{"redisstore/common.lua", "redisstore/take.lua", "redisstore/refund.lua", "redisstore/reset.lua"},
 		[]string{"test/redisscript"}},
-	{[]string{"redisstore/charges.lua"}, []string{"test/redisstore"}},
+	{[]string{"redisstore/charges.lua"}, []string{"test/redisscript", "test/redisstore"}},
 }
 
 // without are tests that have nothing to find here, or that are too long for what they find: those about the repository

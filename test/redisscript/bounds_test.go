@@ -28,6 +28,15 @@ func smallOf(newest, span, units, last int64, older ...string) string {
 func one(gap int64) string         { return packed(2 * gap) }
 func many(units, gap int64) string { return packed(2*gap+1) + packed(units) }
 
+// listed returns the units of the charges that are listed.
+func (s *scripts) listed(key string, l slidegate.Limit) (units int64, err error) {
+	all, err := s.list(key, l, 100)
+	for _, c := range all {
+		units += c.units
+	}
+	return units, err
+}
+
 // TestBoundsOfWhatIsUnderstood: a value at the very bound of what may be stored counts, and one beyond it counts for nothing,
 // and is replaced by the next charge.
 func TestBoundsOfWhatIsUnderstood(t *testing.T) {
@@ -89,6 +98,9 @@ func TestBoundsOfWhatIsUnderstood(t *testing.T) {
 			peeked, err := plan.Peek(background, "u", 0)
 			if r := peeked.Readings[0]; err != nil || r.Units+r.Back != max(0, c.units) {
 				t.Errorf("%s: a peek reads %+v, %v", c.name, r, err)
+			}
+			if units, err := s.listed("u", l); err != nil || units != c.units && c.units >= 0 {
+				t.Errorf("%s: %d units are listed, %v", c.name, units, err)
 			}
 			if c.units >= most {
 				continue
@@ -155,6 +167,9 @@ func TestBoundsOfALargeLog(t *testing.T) {
 		if a, err := plan.Peek(background, "u", 1); err != nil || a.Readings[0].Units != max(0, c.units) {
 			t.Errorf("%s: a peek reads %+v, %v", c.name, a.Readings[0], err)
 		}
+		if units, err := s.listed("u", l); err != nil || units != c.units && c.units >= 0 {
+			t.Errorf("%s: %d units are listed, %v", c.name, units, err)
+		}
 		for _, at := range []int64{560, 570} { // the last of the back, the newest
 			if c.units >= 0 || value[1] == '\x09' {
 				break
@@ -217,14 +232,18 @@ func TestValueOfTheOtherAlgorithm(t *testing.T) {
 	}
 }
 
-// TestMoreThanTheQuotaIsRefused, also of a key that nothing is known of.
+// TestMoreThanTheQuotaIsRefused, also of a key that nothing is known of, and where what is there is nothing of ours.
 func TestMoreThanTheQuotaIsRefused(t *testing.T) {
 	s := newScripts(t, redistest.Standalone(t), newClock())
 	for _, l := range bothAlgorithms() {
 		plan, _ := s.Bind([]slidegate.Limit{l})
-		for step, c := range []struct{ cost, units int64 }{{l.Quota + 1, 0}, {l.Quota, l.Quota}, {l.Quota + 1, l.Quota}, {1, l.Quota}} {
-			a, err := plan.Take(background, "u", c.cost)
-			if err != nil || a.Allowed != (step == 1) || a.Readings[0].Units != c.units {
+		s.put(t, s.key("foreign", l), foreign["text"])
+		for _, c := range []struct {
+			key         string
+			cost, units int64
+		}{{"foreign", l.Quota + 1, 0}, {"u", l.Quota + 1, 0}, {"u", l.Quota, l.Quota}, {"u", l.Quota + 1, l.Quota}, {"u", 1, l.Quota}} {
+			a, err := plan.Take(background, c.key, c.cost)
+			if err != nil || a.Allowed != (c.cost == l.Quota) || a.Readings[0].Units != c.units {
 				t.Errorf("%v: a charge of %d: %v, %+v, %v", l, c.cost, a.Allowed, a.Readings[0], err)
 			}
 		}

@@ -3,6 +3,7 @@ package redisscript
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -147,6 +148,9 @@ func TestLogsWhereverTheirEntriesLie(t *testing.T) {
 			if err := w.look(d, y, l); err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
+			if err := y.listed(d, s, l); err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
 		}
 		for range 6 {
 			w := y.begin(t, s, l)
@@ -211,6 +215,23 @@ func (w *twins) look(d draw, y *layout, l slidegate.Limit) error {
 		need := 1 + d.Int64N(held.Readings[0].Units+1)
 		if err := w.peek(0, "k", min(l.Quota, l.Quota-held.Readings[0].Units+need)); err != nil {
 			return fmt.Errorf("%d of %d: %w", need, held.Readings[0].Units, err)
+		}
+	}
+	return nil
+}
+
+// listed looks whether the charges that count are listed, all or the oldest of them.
+func (y *layout) listed(d draw, s *scripts, l slidegate.Limit) error {
+	edge := s.clock.Now().UnixMilli() - l.Window.Milliseconds()
+	var want []charged
+	for _, e := range y.entries {
+		if e.at > edge {
+			want = append(want, e)
+		}
+	}
+	for _, most := range []int{len(want) + d.IntN(2), d.IntN(len(want) + 1)} {
+		if got, err := s.list("k", l, most); err != nil || !slices.Equal(got, want[:min(most, len(want))]) {
+			return fmt.Errorf("of %d charges %d are listed as %v, %v, want the first of %v", len(want), most, got, err, want)
 		}
 	}
 	return nil

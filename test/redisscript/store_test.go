@@ -29,6 +29,7 @@ var errReplaced = errors.New("a sound value was replaced")
 type scripts struct {
 	conn                *redistest.Conn
 	take, refund, reset string          // hashes
+	charges             string          // another
 	clock               *gatetest.Clock // nil for the server's
 	prefix              string
 	replaced            int64 // values that were replaced
@@ -44,7 +45,7 @@ func newScripts(t testing.TB, s *redistest.Server, clock *gatetest.Clock) *scrip
 	}
 	t.Cleanup(func() { conn.Close() })
 	load := func(name string) string { return s.Text("SCRIPT", "LOAD", source(t, name)) }
-	return &scripts{conn: conn, take: load("take"), refund: load("refund"), reset: load("reset"), clock: clock}
+	return &scripts{conn: conn, take: load("take"), refund: load("refund"), reset: load("reset"), charges: load("charges"), clock: clock}
 }
 
 // A library keeps the scripts that a store runs, and runs none.
@@ -66,7 +67,8 @@ func source(t testing.TB, name string) string {
 		t.Fatal(err)
 	}
 	_, taken := plan.Take(background, "k", 1)
-	for _, err := range []error{taken, plan.Refund(background, "k", slidegate.Answer{}, 1), plan.Reset(background, "k")} {
+	_, listed := plan.(slidegate.ChargesPlan).Charges(background, "k", 1)
+	for _, err := range []error{taken, plan.Refund(background, "k", slidegate.Answer{}, 1), plan.Reset(background, "k"), listed} {
 		if !errors.Is(err, errRead) {
 			t.Fatal(err)
 		}
@@ -281,6 +283,24 @@ func (p *scriptPlan) act(hash, key string, args []string) error {
 		return errNewer
 	}
 	return nil
+}
+
+// list returns at most so many charges of one limit that count, the oldest first.
+func (s *scripts) list(key string, l slidegate.Limit, most int) (all []charged, err error) {
+	a := arguments(l)
+	reply, err := s.run(s.charges, []string{s.key(key, l)}, []string{s.now(), decimal(int64(most)), a[0], a[2]})
+	switch {
+	case err != nil:
+		return nil, err
+	case len(reply) == 2 && reply[1] < 0:
+		return nil, errNewer
+	case len(reply) < 3 || reply[1] != 1 || int64(len(reply)) != 3+2*reply[2]:
+		return nil, fmt.Errorf("reply %v, want now, a status, and so many charges", reply)
+	}
+	for rest := reply[3:]; len(rest) > 0; rest = rest[2:] {
+		all = append(all, charged{rest[0], rest[1]})
+	}
+	return all, nil
 }
 
 // start is where clocks set by hand begin: no multiple of a common window.
