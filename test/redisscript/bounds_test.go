@@ -56,11 +56,14 @@ func TestBoundsOfWhatIsUnderstood(t *testing.T) {
 		{"counter of the window behind it", far, counterOf(far/window+1, 0, 7), -1},
 		{"counter of the first window", -far, counterOf(-far/window, 0, 7), 7},
 		{"counter of the window before it", -far, counterOf(-far/window-1, 0, 7), -1},
+		{"counter of one unit", now, counterOf(now/window, 0, 1), 1},
+		{"counter of one unit before", now - now%window, counterOf(now/window, 1, 0), 1},
 		{"shortest counter", 5000, counterOf(0, 0, 7), 7},
 		{"counter that is cut", 5000, counterOf(0, 0, 7)[:4], -1},
 		{"counter without its last number", now, counterOf(now/window, 133, 0)[:8], -1},
 		{"counter whose last number is cut", now, counterOf(now/window, 0, 133)[:8], -1},
 		{"counter whose number before is cut", now, counterOf(now/window, 0, 1)[:6] + "\xc0\x01", -1},
+		{"counter whose long number before is cut", now, counterOf(now/window, 0, 1)[:6] + "\xe0\x80\x02", -1},
 		{"counter and a byte", 5000, counterOf(0, 0, 7) + "\x00", -1},
 
 		{"log of the most units", now, smallOf(now, 0, most, most), most},
@@ -108,8 +111,8 @@ func TestBoundsOfWhatIsUnderstood(t *testing.T) {
 			s.replaced = 0
 			with, _ := s.Bind([]slidegate.Limit{limit})
 			taken, err := with.Take(background, "u", 1)
-			if err != nil || !taken.Allowed || taken.Readings[0].Units != max(0, c.units)+1 || s.replaced != max(0, -c.units) {
-				t.Errorf("%s: a charge reads %+v, %v, and replaces %d values", c.name, taken.Readings[0], err, s.replaced)
+			if r := taken.Readings[0]; err != nil || !taken.Allowed || r.Units+r.Back != max(0, c.units)+1 || s.replaced != max(0, -c.units) {
+				t.Errorf("%s: a charge reads %+v, %v, and replaces %d values", c.name, r, err, s.replaced)
 			}
 		}
 	}
@@ -186,6 +189,37 @@ func TestBoundsOfALargeLog(t *testing.T) {
 		a, err := plan.Take(background, "u", 1)
 		if err != nil || a.Readings[0].Units != max(0, c.units)+1 || s.replaced != max(0, -c.units) {
 			t.Errorf("%s: a charge reads %+v, %v, and replaces %d values", c.name, a.Readings[0], err, s.replaced)
+		}
+	}
+}
+
+// TestEntriesThatDoNotAddUp to the newest time, or to the units that a large log says it has, are found out where they are counted.
+func TestEntriesThatDoNotAddUp(t *testing.T) {
+	s := newScripts(t, redistest.Standalone(t), newClock())
+	l := slidegate.Per(time.Minute, 1000).Named("x")
+	plan, _ := s.Bind([]slidegate.Limit{l})
+	for _, c := range []struct {
+		name string
+		at   int // of the byte that is another
+		is   byte
+		left int64 // milliseconds from its beginning that have left
+	}{
+		{"a back that leads past the newest", backAt + 1, 2 * 11, 565},
+		{"a back that does not lead to the newest", backAt + 1, 2 * 9, 569},
+		{"less units than the entries have", 20, 57, 565},
+	} {
+		value := []byte(plainLog().value())
+		value[c.at] = c.is
+		s.put(t, s.key("u", l), []string{"SET", "", string(value)})
+		s.clock.SetMilli(start + c.left + l.Window.Milliseconds())
+		s.replaced = 0
+		peeked, err := plan.Peek(background, "u", 1)
+		if err != nil || peeked.Readings[0].Units != 0 {
+			t.Errorf("%s: a peek reads %+v, %v", c.name, peeked.Readings[0], err)
+		}
+		taken, err := plan.Take(background, "u", 1)
+		if err != nil || taken.Readings[0].Units != 1 || s.replaced != 1 {
+			t.Errorf("%s: a charge reads %+v, %v, and replaces %d values", c.name, taken.Readings[0], err, s.replaced)
 		}
 	}
 }

@@ -29,6 +29,7 @@ var foreign = map[string][]string{
 	"counter alone":    {"SET", "", "\xf5\x0b"},
 	"zero small log":   {"SET", "", "\xf5\x09" + string(make([]byte, 25))},
 	"zero large log":   {"SET", "", "\xf5\x0a" + string(make([]byte, 500))},
+	"log of another":   {"SET", "", "\xf4" + smallOf(start, 0, 7, 7)[1:]},
 	"counter and more": {"SET", "", "\xf5\x0b\x01\x01\x01\x01"},
 	"list":             {"RPUSH", "", "a", "b"},
 	"set":              {"SADD", "", "a", "b"},
@@ -121,6 +122,9 @@ func TestForeignValuesAreReplaced(t *testing.T) {
 			if err := plan.Refund(background, "u", slidegate.Answer{}, 1); err != nil {
 				t.Errorf("%s under %v: refund: %v", name, l, err)
 			}
+			if all, err := s.list("u", l, 10); err != nil || len(all) > 0 {
+				t.Errorf("%s under %v: listed as %v, %v", name, l, all, err)
+			}
 			if was.changed(s.picture(t, "u", l)) {
 				t.Errorf("%s under %v: changed without a charge", name, l)
 			}
@@ -184,7 +188,8 @@ func TestNewerFormatIsNeverTouched(t *testing.T) {
 			_, took := plan.Take(background, "u", 1)
 			_, peeked := plan.Peek(background, "u", 1)
 			_, free := plan.Take(background, "u", 0)
-			for verb, err := range map[string]error{"take": took, "peek": peeked, "take of 0": free, "refund": plan.Refund(background, "u", charged, 2), "reset": plan.Reset(background, "u")} {
+			_, listed := s.list("u", limits[i], 10)
+			for verb, err := range map[string]error{"take": took, "peek": peeked, "take of 0": free, "list": listed, "refund": plan.Refund(background, "u", charged, 2), "reset": plan.Reset(background, "u")} {
 				if !errors.Is(err, errNewer) {
 					t.Errorf("% x in limit %d: %s: %v", newer, i, verb, err)
 				}

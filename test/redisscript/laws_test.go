@@ -100,6 +100,7 @@ func TestServerClockDecides(t *testing.T) {
 		"take":   func() (now int64, err error) { a, err = plan.Take(background, "u", 0); return a.Now, err },
 		"refund": func() (int64, error) { err := plan.Refund(background, "u", a, 1); return s.told, err },
 		"reset":  func() (int64, error) { err := plan.Reset(background, "u"); return s.told, err },
+		"list":   func() (int64, error) { _, err := s.list("u", bothAlgorithms()[0], 1); return s.told, err },
 	} {
 		for range 50 {
 			before := s.serverTime(t)

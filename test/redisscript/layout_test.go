@@ -42,8 +42,8 @@ type layout struct {
 // layout draws a log of so many pages, a small one for -1: entries of all sizes, in parts that are more or less full, with running
 // totals that begin anywhere, in a ring that begins anywhere.
 func (d draw) layout(pages int) *layout {
-	y := &layout{small: pages < 0, newest: start}
-	wide, large := 1+d.IntN(22), d.IntN(3)*d.IntN(20)
+	y := &layout{small: pages < 0, newest: start - d.Int64N(2)*2*start} // before the epoch, too
+	wide, large := 1+d.IntN(22), d.IntN(3)*d.IntN(16)
 	if y.small {
 		y.back = d.part(y, 1+d.IntN(75), wide, large, false)
 	} else {

@@ -33,7 +33,7 @@ type scripts struct {
 	clock               *gatetest.Clock // nil for the server's
 	prefix              string
 	replaced            int64 // values that were replaced
-	told                int64 // the clock as the last refund or reset told it
+	told                int64 // the clock as the last refund, reset or list told it
 }
 
 // newScripts returns the scripts on a server, on a clock that is set by hand or, if that is nil, the server's.
@@ -272,7 +272,7 @@ func (p *scriptPlan) act(hash, key string, args []string) error {
 	if err != nil {
 		return err
 	}
-	if len(reply) != 2 || reply[1] > 1 {
+	if len(reply) != 2 || reply[1] != 1 && reply[1] != -1 {
 		return fmt.Errorf("reply %v, want now and a status", reply)
 	}
 	p.s.told = reply[0]
@@ -292,11 +292,12 @@ func (s *scripts) list(key string, l slidegate.Limit, most int) (all []charged, 
 	switch {
 	case err != nil:
 		return nil, err
-	case len(reply) == 2 && reply[1] < 0:
+	case len(reply) == 2 && reply[1] == -1:
 		return nil, errNewer
 	case len(reply) < 3 || reply[1] != 1 || int64(len(reply)) != 3+2*reply[2]:
 		return nil, fmt.Errorf("reply %v, want now, a status, and so many charges", reply)
 	}
+	s.told = reply[0]
 	for rest := reply[3:]; len(rest) > 0; rest = rest[2:] {
 		all = append(all, charged{rest[0], rest[1]})
 	}
