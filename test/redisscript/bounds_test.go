@@ -118,6 +118,46 @@ func TestBoundsOfWhatIsUnderstood(t *testing.T) {
 	}
 }
 
+// TestRefundsAtTheBounds: what is given back is of a log that is sound, and of a charge that still counts.
+func TestRefundsAtTheBounds(t *testing.T) {
+	s := newScripts(t, redistest.Standalone(t), newClock())
+	const far, window, now = 1 << 52, 1 << 16, 1_800_000_000_000
+	l := slidegate.Per(window*time.Millisecond, 1000).Named("x")
+	plan, _ := s.Bind([]slidegate.Limit{l})
+	for _, c := range []struct {
+		name    string
+		now, at int64
+		value   string
+		given   bool // back
+	}{
+		{"the newest", now, now, smallOf(now, 0, 7, 7), true},
+		{"the oldest", now, now - 9, smallOf(now, 9, 14, 7, many(7, 9)), true},
+		{"older than the oldest", now, now - 10, smallOf(now, 9, 14, 7, many(7, 9)), false},
+		{"between two", now, now - 8, smallOf(now, 9, 14, 7, many(7, 9)), false},
+		{"newer than the newest", now, now + 1, smallOf(now, 9, 14, 7, many(7, 9)), false},
+		{"the last moment that counts", now + window - 1, now, smallOf(now, 0, 7, 7), true},
+		{"a charge that has left", now + window, now, smallOf(now, 0, 7, 7), false},
+		{"the last time", far, far, smallOf(far, 0, 7, 7), true},
+		{"behind the last time", far, far + 1, smallOf(far+1, 0, 7, 7), false},
+		{"the first time", -far, -far, smallOf(-far, 0, 7, 7), true},
+		{"before the first time", -far, -far - 1, smallOf(-far-1, 0, 7, 7), false},
+		{"no newest entry", now, now - 9, smallOf(now, 9, 7, 0, many(7, 9)), false},
+		{"less than the newest entry", now, now, smallOf(now, 0, 6, 7), false},
+		{"a head that is cut", now, now, smallOf(now, 0, 7, 7)[:26], false},
+		{"a large log that is cut", now, now, "\xf5\x0a" + smallOf(now, 0, 7, 7, strings.Repeat("\x00", 108))[2:], false},
+	} {
+		s.put(t, s.key("u", l), []string{"SET", "", c.value})
+		s.clock.SetMilli(c.now)
+		charged := slidegate.Answer{Readings: [slidegate.MaxLimits]slidegate.Reading{{At: c.at}}}
+		if err := plan.Refund(background, "u", charged, 2); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if got, err := s.conn.Do("GET", s.key("u", l)); err != nil || got != c.value != c.given {
+			t.Errorf("%s: %q became %q, %v", c.name, c.value, got, err)
+		}
+	}
+}
+
 // plainLog is a large log of 58 units, one every 10 ms, with two full slots: two in the front, 50 in the first page, three in the
 // second, two in the back, and the newest.
 func plainLog() *layout {

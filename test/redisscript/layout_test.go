@@ -76,6 +76,9 @@ func (d draw) part(y *layout, most, wide, large int, loose bool) part {
 	few := d.IntN(3) > 0
 	for {
 		e, gap := charged{y.newest, 1}, 1+d.Int64N(1<<wide)
+		if d.IntN(4) == 0 { // as long as a number of so many bytes can say, or a bit longer
+			gap = 1<<[]int{6, 13, 20}[d.IntN(3)] - 1 + d.Int64N(3)
+		}
 		if d.IntN(3) == 0 {
 			e.units += d.Int64N(1 << large)
 		}
@@ -135,9 +138,9 @@ func (y *layout) begin(t *testing.T, s *scripts, l slidegate.Limit) *twins {
 // totals wrap, a log counts what its entries say, tells when each unit leaves, takes the next charge, and gives all back.
 func TestLogsWhereverTheirEntriesLie(t *testing.T) {
 	s := newScripts(t, redistest.Standalone(t), newClock())
-	for seed := range 80 * *seeds {
+	for seed := range 90 * *seeds {
 		d := draw{rand.New(rand.NewPCG(seed, 21))}
-		y := d.layout(int(seed%10) - 2)
+		y := d.layout(int(seed%15) - 6)
 		span := y.newest - y.entries[0].at
 		l := slidegate.Per(time.Duration(span+1+d.Int64N(1000))*time.Millisecond, slidegate.MaxQuota).Named("x")
 		if v, err := understand([]byte(y.value())); err != nil || v.units != y.sum {
@@ -239,9 +242,9 @@ func (y *layout) listed(d draw, s *scripts, l slidegate.Limit) error {
 
 // change charges and gives back a few times, and looks at what is stored.
 func (w *twins) change(d draw, l slidegate.Limit) error {
-	for range 4 {
+	for step := range 4 {
 		var err error
-		if d.IntN(2) == 0 {
+		if d.IntN(2) < min(1, step) {
 			err = w.refund(d.IntN(len(w.receipts)), 1+d.Int64N(3)*d.Int64N(1<<20))
 		} else {
 			w.advance(d.Int64N(3) * d.Int64N(100))

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/slidegate/slidegate"
 	"github.com/slidegate/slidegate/test/redistest"
 )
 
@@ -58,5 +59,39 @@ return {s, string.format('%.0f', n), after, short, string.format('%.0f', units),
 			}
 		}
 		from = size.below
+	}
+}
+
+// TestNumbersThatTakeAByteMore: charges that are as long apart, and counters of as many units, as a number of so many bytes can
+// say, or just not.
+func TestNumbersThatTakeAByteMore(t *testing.T) {
+	server := redistest.Standalone(t)
+	log, counter := slidegate.PerDay(100).Named("log"), slidegate.PerDay(1<<30).Named("counter").Counter()
+	for _, bits := range []int{6, 7, 13, 14, 20, 21} {
+		for n := int64(1<<bits - 1); n <= 1<<bits+1; n++ {
+			s := newScripts(t, server, newClock())
+			s.prefix = decimal(n)
+			logs, counters := newTwins(s, []slidegate.Limit{log}), newTwins(s, []slidegate.Limit{counter})
+			for _, step := range []struct {
+				twins   *twins
+				advance int64
+				cost    int64
+			}{
+				{logs, 0, 1}, {logs, n, 1}, {logs, 1, 1}, {logs, n, 2}, {logs, n, 1},
+				{counters, 0, n - 1}, {counters, 0, 1}, {counters, 0, 1},
+				{counters, counter.Window.Milliseconds(), 1}, {counters, 0, 1}, {counters, 0, 1},
+			} {
+				step.twins.advance(step.advance)
+				if err := step.twins.take(0, "k", step.cost); err != nil {
+					t.Fatal(err)
+				}
+				if err := step.twins.agree(step.twins.limits[0][0], 90); err != nil {
+					t.Fatalf("%d: %v", n, err)
+				}
+			}
+			if s.replaced > 0 {
+				t.Errorf("%d: %d values of our own were not understood", n, s.replaced)
+			}
+		}
 	}
 }
