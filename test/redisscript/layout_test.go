@@ -202,6 +202,35 @@ func (w *twins) agree(l slidegate.Limit, cost int64) error {
 	return w.peek(0, "k", cost)
 }
 
+// TestFirstToLeave: whatever units a log's oldest entry has, and however long it is to the next, a charge that comes when it has left,
+// and nothing else, counts what is left.
+func TestFirstToLeave(t *testing.T) {
+	s := newScripts(t, redistest.Standalone(t), newClock())
+	gaps := []int64{8191, 8192, 8193, 1<<20 - 1, 1 << 20, 1<<20 + 1, 1 << 21, 1<<22 + 1<<9}
+	for gap := range int64(66) {
+		gaps = append(gaps, gap+1)
+	}
+	for _, gap := range gaps {
+		l := slidegate.Per(time.Duration(gap+60)*time.Millisecond, 1000).Named("x")
+		for _, units := range []int64{1, 2, 3, 6, 8, 60, 254} {
+			y := &layout{small: true, entries: []charged{{start, units}, {start + gap, 2}, {start + gap + 50, 1}, {start + gap + 53, 1}}}
+			y.back.bytes = entryOf(units, gap) + many(2, 50) + one(3)
+			y.newest, y.last, y.sum = start+gap+53, 1, units+4
+			w := y.begin(t, s, l)
+			s.clock.SetMilli(start + l.Window.Milliseconds())
+			if err := w.take(0, "k", 1); err != nil {
+				t.Fatalf("%d units, %d ms before the next: %v", units, gap, err)
+			}
+			if err := w.agree(l, l.Quota-1); err != nil {
+				t.Fatalf("%d units, %d ms before the next: %v", units, gap, err)
+			}
+		}
+	}
+	if s.replaced != 0 {
+		t.Errorf("%d values of our own were not understood", s.replaced)
+	}
+}
+
 // moment draws a time at which some of the entries have left, often the very one at which one does.
 func (y *layout) moment(d draw, l slidegate.Limit) int64 {
 	return y.entries[d.IntN(len(y.entries))].at + l.Window.Milliseconds() + d.Int64N(3) - 1
