@@ -201,7 +201,10 @@ func TestBoundsOfALargeLog(t *testing.T) {
 		{"a back of more than fits", set(backAt-3, areaSize+1), 5, -1},
 		{"a front of more than fits", set(backAt-1, areaSize+1), 5, -1},
 		{"a front that ends before it begins", set(backAt-2, 3), 5, -1},
-		{"a front that is used up", set(backAt-2, 2), 15, 56},
+		{"a front that is used up", func(b []byte) []byte {
+			b[14], b[20], b[32], b[backAt-2] = 550&0xff, 56, 2, 2 // span, units, total before, dropped
+			return b
+		}, 15, 56},
 		{"the form of a small log", set(1, 9), 5, -1},
 	} {
 		value := string(c.damage([]byte(plainLog().value())))
@@ -225,10 +228,61 @@ func TestBoundsOfALargeLog(t *testing.T) {
 				t.Errorf("%s: a refund changed it, %v", c.name, err)
 			}
 		}
+		if c.units > 0 { // one of the back is given back
+			charged := slidegate.Answer{Readings: [slidegate.MaxLimits]slidegate.Reading{{At: start + 560}}}
+			if err := plan.Refund(background, "u", charged, 1); err != nil {
+				t.Errorf("%s: a refund: %v", c.name, err)
+			}
+			c.units--
+		}
 		s.replaced = 0
 		a, err := plan.Take(background, "u", 1)
 		if err != nil || a.Readings[0].Units != max(0, c.units)+1 || s.replaced != max(0, -c.units) {
 			t.Errorf("%s: a charge reads %+v, %v, and replaces %d values", c.name, a.Readings[0], err, s.replaced)
+		}
+	}
+}
+
+// TestNothingIsLeftOfALargeLog that has no entry but its newest, where that is given back.
+func TestNothingIsLeftOfALargeLog(t *testing.T) {
+	s := newScripts(t, redistest.Standalone(t), newClock())
+	l := slidegate.Per(time.Minute, 1000).Named("x")
+	plan, _ := s.Bind([]slidegate.Limit{l})
+	y := &layout{entries: []charged{{start, 3}}, back: part{"", start, 0}, cap: 1, newest: start, last: 3, sum: 3}
+	s.put(t, s.key("u", l), []string{"SET", "", y.value()})
+	charged := slidegate.Answer{Readings: [slidegate.MaxLimits]slidegate.Reading{{At: start}}}
+	if err := plan.Refund(background, "u", charged, 3); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := s.conn.Do("EXISTS", s.key("u", l)); n != int64(0) {
+		t.Errorf("there is a key, %v", err)
+	}
+}
+
+// TestCounterIsGivenBack, of this window and of the one before, no more than it has, until there is no key.
+func TestCounterIsGivenBack(t *testing.T) {
+	s := newScripts(t, redistest.Standalone(t), newClock())
+	l := slidegate.PerMinute(100).Counter().Named("x")
+	w := newTwins(s, []slidegate.Limit{l})
+	charge := func(cost int64) {
+		t.Helper()
+		if err := w.take(0, "k", cost); err != nil {
+			t.Fatal(err)
+		}
+	}
+	charge(5)
+	charge(3)
+	w.advance(l.Window.Milliseconds())
+	charge(2)
+	for step, i := range []int{0, 0, 2, 1, 2} {
+		if err := w.refund(i, slidegate.MaxQuota); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.peek(0, "k", 95); err != nil {
+			t.Errorf("step %d: %v", step, err)
+		}
+		if n, err := s.conn.Do("EXISTS", s.key("k", l)); err != nil || n != map[bool]int64{true: 1}[step < 2] {
+			t.Errorf("step %d: %v keys, %v", step, n, err)
 		}
 	}
 }
