@@ -217,6 +217,25 @@ func TestFoldedDecisionsAreEachTheirOwn(t *testing.T) {
 	}
 }
 
+// TestRepliesLeaveOutWhatIsKnown: of a log the time where it is now, of a counter the start of the window that now is in, and no other.
+func TestRepliesLeaveOutWhatIsKnown(t *testing.T) {
+	s := newScripts(t, redistest.Standalone(t), newClock())
+	l := slidegate.PerMinute(5).Counter().Named("c")
+	half := l.Window.Milliseconds() / 2
+	begin := start - start%(2*half)
+	for _, c := range []struct{ now, told int64 }{{begin + 2*half + 1, 0}, {begin + half, begin + 2*half}} { // then the clock steps back
+		s.clock.SetMilli(c.now)
+		reply, err := s.run(s.take, []string{s.key("x", l)}, question("t", s.now(), []slidegate.Limit{l}))
+		want := []int64{c.now, 64*(4*1) + 1}
+		if c.told != 0 {
+			want = []int64{c.now, 64*(4*2+1) + 1, c.told}
+		}
+		if err != nil || fmt.Sprint(reply) != fmt.Sprint(want) {
+			t.Errorf("reply %v, %v, want %v", reply, err, want)
+		}
+	}
+}
+
 // broken draws a value that was ours and is damaged: cut, prolonged, with bytes changed, or all of it.
 func (d draw) broken(value []byte) []byte {
 	b := append([]byte(nil), value...)

@@ -210,12 +210,13 @@ func TestFirstToLeave(t *testing.T) {
 	for gap := range int64(66) {
 		gaps = append(gaps, gap+1)
 	}
-	for _, gap := range gaps {
-		l := slidegate.Per(time.Duration(gap+60)*time.Millisecond, 1000).Named("x")
+	for i, gap := range gaps {
+		next := []int64{50, 1 << 25}[i%2]
+		l := slidegate.Per(time.Duration(gap+next+10)*time.Millisecond, 1000).Named("x")
 		for _, units := range []int64{1, 2, 3, 6, 8, 60, 254} {
-			y := &layout{small: true, entries: []charged{{start, units}, {start + gap, 2}, {start + gap + 50, 1}, {start + gap + 53, 1}}}
-			y.back.bytes = entryOf(units, gap) + many(2, 50) + one(3)
-			y.newest, y.last, y.sum = start+gap+53, 1, units+4
+			y := &layout{small: true, entries: []charged{{start, units}, {start + gap, 2}, {start + gap + next, 1}, {start + gap + next + 3, 1}}}
+			y.back.bytes = entryOf(units, gap) + many(2, next) + one(3)
+			y.newest, y.last, y.sum = start+gap+next+3, 1, units+4
 			w := y.begin(t, s, l)
 			s.clock.SetMilli(start + l.Window.Milliseconds())
 			if err := w.take(0, "k", 1); err != nil {

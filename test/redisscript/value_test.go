@@ -47,8 +47,17 @@ func (c *cursor) unsigned(n int) (v int64) {
 
 func (c *cursor) time() int64 { return c.unsigned(7) << 8 >> 8 }
 
-// packed reads a number whose first byte says how many follow.
+// packed reads a number whose first byte says how many follow; it panics if they are more than it takes.
 func (c *cursor) packed() int64 {
+	before := len(*c)
+	n := c.unpacked()
+	if size := before - len(*c); size != len(packed(n)) {
+		panic(fmt.Sprintf("%d takes %d bytes", n, size))
+	}
+	return n
+}
+
+func (c *cursor) unpacked() int64 {
 	first := int64((*c)[0])
 	switch {
 	case first < 0x80:
