@@ -223,12 +223,14 @@ func TestRepliesLeaveOutWhatIsKnown(t *testing.T) {
 	l := slidegate.PerMinute(5).Counter().Named("c")
 	half := l.Window.Milliseconds() / 2
 	begin := start - start%(2*half)
-	for _, c := range []struct{ now, told int64 }{{begin + 2*half + 1, 0}, {begin + half, begin + 2*half}} { // then the clock steps back
+	for _, c := range []struct{ now, units, told int64 }{
+		{begin + 2*half + 1, 1, 0}, {begin + 2*half + 2, 2, 0}, {begin + half, 3, begin + 2*half}, // the clock steps back
+	} {
 		s.clock.SetMilli(c.now)
 		reply, err := s.run(s.take, []string{s.key("x", l)}, question("t", s.now(), []slidegate.Limit{l}))
-		want := []int64{c.now, 64*(4*1) + 1}
+		want := []int64{c.now, 64*(4*c.units) + 1}
 		if c.told != 0 {
-			want = []int64{c.now, 64*(4*2+1) + 1, c.told}
+			want = []int64{c.now, 64*(4*c.units+1) + 1, c.told}
 		}
 		if err != nil || fmt.Sprint(reply) != fmt.Sprint(want) {
 			t.Errorf("reply %v, %v, want %v", reply, err, want)
