@@ -265,30 +265,43 @@ func TestNothingIsLeftOfALargeLog(t *testing.T) {
 	}
 }
 
-// TestCounterIsGivenBack, of this window and of the one before, no more than it has, until there is no key.
+// TestCounterIsGivenBack, of this window and of the one before, no more than it has, until there is no key; also of the first windows
+// of all, whose numbers are the shortest.
 func TestCounterIsGivenBack(t *testing.T) {
-	s := newScripts(t, redistest.Standalone(t), newClock())
+	server := redistest.Standalone(t)
 	l := slidegate.PerMinute(100).Counter().Named("x")
-	w := newTwins(s, []slidegate.Limit{l})
-	charge := func(cost int64) {
-		t.Helper()
-		if err := w.take(0, "k", cost); err != nil {
+	for _, begin := range []int64{5000, start, -start} {
+		s := newScripts(t, server, newClock())
+		s.clock.SetMilli(begin)
+		w := newTwins(s, []slidegate.Limit{l})
+		for _, step := range []struct{ advance, cost int64 }{{0, 5}, {0, 3}, {l.Window.Milliseconds(), 2}} {
+			w.advance(step.advance)
+			if err := w.take(0, "k", step.cost); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for step, i := range []int{0, 0, 2, 1, 2} {
+			if err := w.refund(i, slidegate.MaxQuota); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.peek(0, "k", 95); err != nil {
+				t.Errorf("step %d: %v", step, err)
+			}
+			if n, err := s.conn.Do("EXISTS", s.key("k", l)); err != nil || n != map[bool]int64{true: 1}[step < 2] {
+				t.Errorf("step %d: %v keys, %v", step, n, err)
+			}
+		}
+		if err := w.take(0, "k", 7); err != nil { // all there is is of the first window
 			t.Fatal(err)
 		}
-	}
-	charge(5)
-	charge(3)
-	w.advance(l.Window.Milliseconds())
-	charge(2)
-	for step, i := range []int{0, 0, 2, 1, 2} {
-		if err := w.refund(i, slidegate.MaxQuota); err != nil {
+		if err := w.refund(len(w.receipts)-1, 4); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.peek(0, "k", 95); err != nil {
-			t.Errorf("step %d: %v", step, err)
+		if err := w.peek(0, "k", 98); err != nil {
+			t.Errorf("%d: %v", begin, err)
 		}
-		if n, err := s.conn.Do("EXISTS", s.key("k", l)); err != nil || n != map[bool]int64{true: 1}[step < 2] {
-			t.Errorf("step %d: %v keys, %v", step, n, err)
+		if err := w.reset(0, "k"); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

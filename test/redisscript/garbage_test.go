@@ -236,6 +236,14 @@ func TestRepliesLeaveOutWhatIsKnown(t *testing.T) {
 			t.Errorf("reply %v, %v, want %v", reply, err, want)
 		}
 	}
+	log := slidegate.PerMinute(5).Named("l")
+	for _, c := range []struct{ cost, units int64 }{{2, 2}, {1, 3}} {
+		s.clock.Advance(time.Millisecond)
+		reply, err := s.run(s.take, []string{s.key("x", log)}, append(question("t", s.now(), []slidegate.Limit{log}), decimal(c.cost)))
+		if want := []int64{s.clock.Now().UnixMilli(), 64*(4*c.units) + 1}; err != nil || fmt.Sprint(reply) != fmt.Sprint(want) {
+			t.Errorf("reply %v, %v, want %v", reply, err, want)
+		}
+	}
 }
 
 // broken draws a value that was ours and is damaged: cut, prolonged, with bytes changed, or all of it.
