@@ -337,6 +337,20 @@ func TestEntriesThatDoNotAddUp(t *testing.T) {
 	}
 }
 
+// TestPagesAreReadWhereTheyAreNeeded: while the front has what leaves first and the back has room, a charge looks at neither ring nor
+// pages.
+func TestPagesAreReadWhereTheyAreNeeded(t *testing.T) {
+	s := newScripts(t, redistest.Standalone(t), newClock())
+	l := slidegate.Per(time.Minute, 1000).Named("x")
+	plan, _ := s.Bind([]slidegate.Limit{l})
+	value := plainLog().value()
+	s.put(t, s.key("u", l), []string{"SET", "", value[:len(value)-1]})
+	s.clock.SetMilli(start + 5 + l.Window.Milliseconds())
+	if a, err := plan.Take(background, "u", 1); err != nil || a.Readings[0].Units != 58 || s.replaced != 0 {
+		t.Errorf("a charge reads %+v, %v, and replaces %d values", a.Readings[0], err, s.replaced)
+	}
+}
+
 // TestTotalsThatLie say nothing of when a unit leaves: the wait is the longest then, until the newest has left.
 func TestTotalsThatLie(t *testing.T) {
 	s := newScripts(t, redistest.Standalone(t), newClock())
