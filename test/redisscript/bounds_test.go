@@ -1,6 +1,7 @@
 package redisscript
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -262,6 +263,25 @@ func TestNothingIsLeftOfALargeLog(t *testing.T) {
 	}
 	if n, err := s.conn.Do("EXISTS", s.key("u", l)); n != int64(0) {
 		t.Errorf("there is a key, %v", err)
+	}
+}
+
+// TestCountersAroundTheEpoch, where windows have the least numbers, of either sign: each counts by itself, wherever the clock steps to.
+func TestCountersAroundTheEpoch(t *testing.T) {
+	server := redistest.Standalone(t)
+	l := slidegate.PerMinute(100).Counter().Named("x")
+	s := newScripts(t, server, newClock())
+	for from := int64(-5); from <= 5; from++ {
+		for to := int64(-5); to <= 5; to++ {
+			w := newTwins(s, []slidegate.Limit{l})
+			s.prefix = fmt.Sprint(from, to)
+			for _, n := range []int64{from, to, to} {
+				s.clock.SetMilli(n*l.Window.Milliseconds() + 20_000)
+				if err := w.take(0, "k", 3); err != nil {
+					t.Fatalf("from window %d to %d: %v", from, to, err)
+				}
+			}
+		}
 	}
 }
 
