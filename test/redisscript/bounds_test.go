@@ -215,6 +215,9 @@ func TestBoundsOfALargeLog(t *testing.T) {
 		if a, err := plan.Peek(background, "u", 1); err != nil || a.Readings[0].Units != max(0, c.units) {
 			t.Errorf("%s: a peek reads %+v, %v", c.name, a.Readings[0], err)
 		}
+		if a, err := plan.Peek(background, "u", l.Quota-c.units+3); err != nil || c.units > 0 && (a.Readings[0].Units != c.units || a.Readings[0].Back == 0) {
+			t.Errorf("%s: a peek for the third to leave reads %+v, %v", c.name, a.Readings[0], err)
+		}
 		want := c.units
 		if c.units < 0 {
 			want = 1 // the newest stands in the head

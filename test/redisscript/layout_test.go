@@ -210,25 +210,42 @@ func TestFirstToLeave(t *testing.T) {
 	for gap := range int64(66) {
 		gaps = append(gaps, gap+1)
 	}
-	for i, gap := range gaps {
-		next := []int64{50, 1 << 25}[i%2]
-		l := slidegate.Per(time.Duration(gap+next+10)*time.Millisecond, 1000).Named("x")
-		for _, units := range []int64{1, 2, 3, 6, 8, 60, 254} {
-			y := &layout{small: true, entries: []charged{{start, units}, {start + gap, 2}, {start + gap + next, 1}, {start + gap + next + 3, 1}}}
-			y.back.bytes = entryOf(units, gap) + many(2, next) + one(3)
-			y.newest, y.last, y.sum = start+gap+next+3, 1, units+4
-			w := y.begin(t, s, l)
-			s.clock.SetMilli(start + l.Window.Milliseconds())
-			if err := w.take(0, "k", 1); err != nil {
-				t.Fatalf("%d units, %d ms before the next: %v", units, gap, err)
-			}
-			if err := w.agree(l, l.Quota-1); err != nil {
-				t.Fatalf("%d units, %d ms before the next: %v", units, gap, err)
+	for _, gap := range gaps {
+		for _, next := range []charged{{50, 2}, {1 << 25, 2}, {1 << 19, 1}} { // how long until the newest but one, and units
+			l := slidegate.Per(time.Duration(gap+next.at+10)*time.Millisecond, 1000).Named("x")
+			for _, units := range []int64{1, 2, 3, 6, 254} {
+				y := &layout{small: true, newest: start + gap + next.at + 3, last: 1, sum: units + next.units + 2}
+				y.entries = []charged{{start, units}, {start + gap, next.units}, {y.newest - 3, 1}, {y.newest, 1}}
+				y.back.bytes = entryOf(units, gap) + entryOf(next.units, next.at) + one(3)
+				w := y.begin(t, s, l)
+				s.clock.SetMilli(start + l.Window.Milliseconds())
+				if err := w.take(0, "k", 1); err != nil {
+					t.Fatalf("%d units, %d ms before the next: %v", units, gap, err)
+				}
+				if err := w.agree(l, l.Quota-1); err != nil {
+					t.Fatalf("%d units, %d ms before the next: %v", units, gap, err)
+				}
 			}
 		}
 	}
 	if s.replaced != 0 {
 		t.Errorf("%d values of our own were not understood", s.replaced)
+	}
+}
+
+// TestFrontIsFilled to its last byte where a log becomes too long for a small one.
+func TestFrontIsFilled(t *testing.T) {
+	s := newScripts(t, redistest.Standalone(t), newClock())
+	l := slidegate.PerMinute(1000).Named("x")
+	plan, _ := s.Bind([]slidegate.Limit{l})
+	for range 80 {
+		s.clock.Advance(10 * time.Millisecond)
+		if a, err := plan.Take(background, "k", 1); err != nil || !a.Allowed {
+			t.Fatal(a, err)
+		}
+	}
+	if text, err := s.conn.Do("GET", s.key("k", l)); err != nil || text.(string)[1] != '\x0a' || text.(string)[backAt-1] != areaSize {
+		t.Errorf("%q, %v", text, err)
 	}
 }
 
