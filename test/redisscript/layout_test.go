@@ -211,7 +211,7 @@ func TestFirstToLeave(t *testing.T) {
 		gaps = append(gaps, gap+1)
 	}
 	for _, gap := range gaps {
-		for _, next := range []charged{{50, 2}, {1 << 25, 2}, {1 << 19, 1}} { // how long until the newest but one, and units
+		for _, next := range []charged{{50, 2}, {1 << 25, 2}, {1 << 19, 1}, {5000, 1}} { // how long until the newest but one, and units
 			l := slidegate.Per(time.Duration(gap+next.at+10)*time.Millisecond, 1000).Named("x")
 			for _, units := range []int64{1, 2, 3, 6, 254} {
 				y := &layout{small: true, newest: start + gap + next.at + 3, last: 1, sum: units + next.units + 2}
