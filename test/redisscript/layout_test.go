@@ -206,7 +206,7 @@ func (w *twins) agree(l slidegate.Limit, cost int64) error {
 // and nothing else, counts what is left.
 func TestFirstToLeave(t *testing.T) {
 	s := newScripts(t, redistest.Standalone(t), newClock())
-	gaps := []int64{8191, 8192, 8193, 40_000, 1<<20 - 1, 1 << 20, 1<<20 + 1, 1 << 21, 1<<22 + 1<<9}
+	gaps := []int64{8191, 8192, 8193, 65_000, 1<<20 - 1, 1 << 20, 1<<20 + 1, 1 << 21, 1<<22 + 1<<9}
 	for gap := range int64(66) {
 		gaps = append(gaps, gap+1)
 	}
