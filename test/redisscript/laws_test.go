@@ -112,3 +112,18 @@ func TestServerClockDecides(t *testing.T) {
 		}
 	}
 }
+
+// TestServerClockCharges what is asked for, as another clock does.
+func TestServerClockCharges(t *testing.T) {
+	s := newScripts(t, redistest.Standalone(t), nil)
+	for _, l := range bothAlgorithms() {
+		plan, _ := s.Bind([]slidegate.Limit{l})
+		units := int64(0)
+		for _, cost := range []int64{3, 1, 2} {
+			units += cost
+			if a, err := plan.Take(background, "u", cost); err != nil || !a.Allowed || a.Readings[0].Units+a.Readings[0].Back < units {
+				t.Errorf("%v: after %d units: %+v, %v", l, units, a.Readings[0], err)
+			}
+		}
+	}
+}
