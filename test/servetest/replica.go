@@ -209,11 +209,16 @@ func (r *Replica) Try(path string) (status int, body string, err error) {
 	return response.StatusCode, string(text), err
 }
 
-// Metrics returns those of the process, by name and labels as they are written.
-func (r *Replica) Metrics() map[string]float64 {
+// Metrics returns those of the process, by name and labels as they are written. A busy machine may be too slow to ask in the time that
+// the process gives a client, who asks again then.
+func (r *Replica) Metrics() (all map[string]float64) {
 	r.t.Helper()
-	_, text := r.Get("/metrics")
-	return ParseMetrics(text)
+	redistest.Await(r.t, Patience, r.Name+" tells its metrics", func() bool {
+		_, text, err := r.Try("/metrics")
+		all = ParseMetrics(text)
+		return err == nil
+	})
+	return all
 }
 
 // ParseMetrics reads what /metrics says. Metrics with a blank in a label are left out.
