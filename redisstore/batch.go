@@ -32,13 +32,10 @@ func (c *call) settle(now int64, reply []int64, err error) {
 // abreast is how many batches of a lane may be under way before a call waits for one of them to be
 // answered, and is then folded with the others that wait. Up to so many concurrent callers nobody waits. When a whole
 // batch waits it is sent at once, while fewer than mostAbreast are under way: far from Redis they are many.
-//
-// While answers take less than soon, one is enough: what is under way is answered before it would have paid to send
-// another. A batch that has been under way for longer is not waited for even so. docs/adr/0013 has what was measured.
+// docs/adr/0013 has what was measured.
 const (
 	abreast     = 2
 	mostAbreast = 4
-	soon        = 250 * time.Microsecond
 )
 
 // A batcher runs one script for the callers of one plan. While few batches are under way a call is
@@ -63,14 +60,12 @@ type batcher struct {
 	lanes    map[uint16]*lane
 	spare    []*lane
 	inFlight inFlight
-	trip     time.Duration // how long answers took lately
 }
 
 // A lane is how many batches are under way, and who waits, in one hash slot.
 type lane struct {
 	slot     uint16
 	inFlight int
-	sent     time.Time // the last of them
 	waiting  []*call
 }
 
@@ -81,7 +76,7 @@ const noClock = -1
 const anyNumber = -1
 
 func newBatcher(s *Store, script *Script, head []string, clock, limits, most int) *batcher {
-	b := &batcher{store: s, script: script, head: head, clock: clock, limits: limits, most: most, lanes: map[uint16]*lane{}, trip: soon}
+	b := &batcher{store: s, script: script, head: head, clock: clock, limits: limits, most: most, lanes: map[uint16]*lane{}}
 	b.inFlight.expire = b.expire
 	return b
 }
@@ -156,7 +151,7 @@ func (b *batcher) enter(c *call, stays bool) *batch {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	l := b.lane(c.slot)
-	if b.waits(l, c.entered) {
+	if b.most > 1 && l.inFlight >= abreast {
 		l.waiting = append(l.waiting, c)
 		if len(l.waiting) == b.most && l.inFlight < mostAbreast {
 			l.inFlight++
@@ -167,19 +162,8 @@ func (b *batcher) enter(c *call, stays bool) *batch {
 	l.inFlight++
 	bt := b.batch(l)
 	bt.calls = append(bt.calls, c)
-	b.start(bt, c.entered, stays && b.store.steady() && b.store.courtesy.tryHere())
+	b.start(bt, stays && b.store.steady() && b.store.courtesy.tryHere())
 	return bt
-}
-
-// waits tells whether a call has to wait for a batch that is under way.
-func (b *batcher) waits(l *lane, now time.Time) bool {
-	switch {
-	case b.most == 1 || l.inFlight == 0:
-		return false
-	case l.inFlight >= abreast:
-		return true
-	}
-	return b.trip < soon && now.Sub(l.sent) < soon
 }
 
 // lane returns the lane of a hash slot.
@@ -231,7 +215,7 @@ func (b *batcher) collect(bt *batch) bool {
 	clear(l.waiting[rest:])
 	l.waiting = l.waiting[:rest]
 	if len(bt.calls) > 0 {
-		b.start(bt, now, false)
+		b.start(bt, false)
 	} else {
 		b.free(l)
 	}
@@ -249,8 +233,7 @@ func (b *batcher) collect(bt *batch) bool {
 
 // start counts a batch, which has all its calls, among those that are under way. The client may take longer than the
 // callers, unless one of them makes a call itself.
-func (b *batcher) start(bt *batch, now time.Time, here bool) {
-	bt.sent, bt.lane.sent = now, now
+func (b *batcher) start(bt *batch, here bool) {
 	bt.deadline = bt.calls[0].entered.Add(b.store.timeout)
 	until := bt.deadline
 	if bt.here = here; !here {
@@ -266,14 +249,12 @@ func (b *batcher) start(bt *batch, now time.Time, here bool) {
 // finish ends a batch that has its answer. It tells whether the batch was in time and, if it was,
 // whether others wait; if nobody does, its place is given back.
 func (b *batcher) finish(bt *batch) (inTime, more bool) {
-	took := time.Since(bt.sent)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !bt.running {
 		return false, false
 	}
 	b.inFlight.remove(bt)
-	b.trip += (took - b.trip) / 8
 	if len(bt.lane.waiting) > 0 {
 		return true, true
 	}
@@ -285,9 +266,6 @@ func (b *batcher) finish(bt *batch) (inTime, more bool) {
 func (b *batcher) expire() {
 	b.mu.Lock()
 	late := b.inFlight.late(time.Now())
-	for range late {
-		b.trip += (b.store.timeout - b.trip) / 8
-	}
 	b.inFlight.arm()
 	b.mu.Unlock()
 	for _, bt := range late {
@@ -303,7 +281,6 @@ type batch struct {
 	slot       uint16 // of the lane
 	calls      []*call
 	keys, args []string
-	sent       time.Time
 	deadline   time.Time
 	ctx        *clientContext
 

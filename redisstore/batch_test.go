@@ -100,48 +100,6 @@ func TestFewCallersAreSentAtOnce(t *testing.T) {
 	})
 }
 
-// TestWhereAnswersComeSoonOneCallIsEnough, unless it has been under way for longer than that.
-func TestWhereAnswersComeSoonOneCallIsEnough(t *testing.T) {
-	for _, c := range []struct {
-		answers, underWay time.Duration
-		want              int // calls under way when another caller has come
-	}{
-		{soon - time.Microsecond, 0, 1},
-		{soon - time.Microsecond, soon - 1, 1},
-		{soon - time.Microsecond, soon, 2},
-		{soon, 0, 2},
-		{DefaultTimeout, 0, 2}, // it does not answer at all
-	} {
-		t.Run(fmt.Sprintf("%v, %v", c.answers, c.underWay), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				g := newGated()
-				p := bind(t, New(g), named(t, "10/m"))
-				for range 100 {
-					first := takeAll(t.Context(), p, 1)
-					<-time.After(c.answers)
-					select {
-					case g.gate <- nil:
-					default: // given up
-					}
-					<-first
-				}
-				before := len(g.sent())
-				all := takeAll(t.Context(), p, 1)
-				<-time.After(c.underWay)
-				synctest.Wait()
-				other := takeAll(t.Context(), p, 1)
-				synctest.Wait()
-				if n := len(g.sent()) - before; n != c.want {
-					t.Errorf("%d calls are under way, want %d", n, c.want)
-				}
-				close(g.gate)
-				checkOwn(t, all)
-				checkOwn(t, other)
-			})
-		})
-	}
-}
-
 // TestThoseWhoWaitAreFolded, up to as many as the option says, and each gets its own answer.
 func TestThoseWhoWaitAreFolded(t *testing.T) {
 	for _, c := range []struct {

@@ -33,10 +33,10 @@
 //
 // # Folding
 //
-// A lone caller is sent at once. Where answers lately took a quarter of a millisecond or more, a second call is sent beside
-// the first. Whoever finds these under way waits until one of them is answered, and everybody who waits goes along in
-// the next call, up to 64. So few callers wait for little or for nobody, and many callers cost Redis a call for dozens
-// of decisions. Each decision is as it would be alone. In front of a cluster, calls of one hash slot are folded. [WithFolding] changes or
+// A call is sent at once while fewer than two of its plan are under way. Otherwise it waits until one
+// of them is answered, and everybody who waits goes along in the next call, up to 64. So few callers
+// wait for nobody, and many callers cost Redis a call for dozens of decisions. Each decision is as it would be
+// alone. In front of a cluster, calls of one hash slot are folded. [WithFolding] changes or
 // ends it.
 //
 // # What is stored

@@ -68,7 +68,7 @@ func WithTimeout(d time.Duration) Option {
 }
 
 // WithFolding lets one call carry up to n decisions that wait at the same time; the default is
-// [DefaultFolding]. A decision waits only while another call is under way, so a lone caller is
+// [DefaultFolding]. A decision waits only while several calls are under way, so a lone caller is
 // never delayed. Allowed is 1, which sends each decision by itself, to 64.
 func WithFolding(n int) Option {
 	return func(s *Store) {
