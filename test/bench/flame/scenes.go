@@ -16,7 +16,7 @@ func scenes() []scene {
 	return []scene{
 		{"uniform", "Take of a sliding log, a million keys in turn", "slidegate.(*Limiter).Take", inMemory("uniform", 1)},
 		{"one-key", "Take of a sliding log, sixteen callers of one key", "slidegate.(*Limiter).Take", inMemory("hot1", 16)},
-		{"http", "httpgate in ServeHTTP, a sliding log, two fields, nothing in the context", "httpgate.", middleware(bench.LogApart)},
+		{"http", "httpgate in ServeHTTP, a sliding log, two fields, the decision in the context", "httpgate.", middleware(bench.LogDraft8)},
 	}
 }
 
