@@ -44,12 +44,15 @@ func (sh *shard) counterCharges(st *state, l *limit, now int64, most int) (all [
 	return all
 }
 
-// logCharges goes through the entries of a log of any of its three forms.
+// logCharges goes through the entries of a log of any of its forms.
 func (sh *shard) logCharges(st *state, l *limit, now int64, most int) (all []slidegate.Charge) {
 	r, live := sh.readLog(st, l, now, 0)
 	switch {
 	case r.Units == 0:
 		return nil
+	case st.word&(spilled|packedBit) == packedBit:
+		f := st.few()
+		return f.charges(live, most, st.at())
 	case st.word&spilled == 0:
 		return []slidegate.Charge{{At: r.At, Units: r.Units}}
 	case st.word&fewBit != 0:

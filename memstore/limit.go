@@ -56,7 +56,8 @@ func tagOf(id uint32) int {
 //	       sliding log                      sliding counter
 //	time   recorded time of the newest      start of the current window
 //	word   units of the only entry, or      units of the window before << 31 | units of
-//	       spilled | fewBit | index of a    the current one, or spilled | index of a pair
+//	       packedBit | a handful, or        the current one, or spilled | index of a pair
+//	       spilled | fewBit | index of a
 //	       few, or spilled | index of a
 //	       ring
 //
@@ -124,6 +125,10 @@ func (sh *shard) save(st *state, c window.Counter) {
 // unit that has to leave. live is the index of the oldest entry that counts.
 func (sh *shard) readLog(st *state, l *limit, now, cost int64) (r slidegate.Reading, live int) {
 	if st.word&spilled == 0 {
+		if st.word&packedBit != 0 {
+			f := st.few()
+			return readFew(&f, st.at(), l, now, cost)
+		}
 		if !window.Counts(st.at(), now, l.span) {
 			return r, 1
 		}
@@ -134,7 +139,7 @@ func (sh *shard) readLog(st *state, l *limit, now, cost int64) (r slidegate.Read
 		return r, 0
 	}
 	if st.word&fewBit != 0 {
-		return sh.readFew(st, l, now, cost)
+		return readFew(sh.fews.at(st.word), st.at(), l, now, cost)
 	}
 	log := sh.rings.at(st.word)
 	live = log.live(now, l.span, st.at())
@@ -148,15 +153,14 @@ func (sh *shard) readLog(st *state, l *limit, now, cost int64) (r slidegate.Read
 	return r, live
 }
 
-func (sh *shard) readFew(st *state, l *limit, now, cost int64) (r slidegate.Reading, live int) {
-	f := sh.fews.at(st.word)
-	live = f.live(now, l.span, st.at())
+func readFew(f *few, newest int64, l *limit, now, cost int64) (r slidegate.Reading, live int) {
+	live = f.live(now, l.span, newest)
 	if live == f.len() {
 		return r, live
 	}
-	r.At, r.Units = st.at(), int64(f.len()-live)
+	r.At, r.Units = newest, int64(f.len()-live)
 	if need := r.Units + cost - l.quota; cost > 0 && need > 0 {
-		r.Back = f.time(live+int(need)-1, st.at())
+		r.Back = f.time(live+int(need)-1, newest)
 	}
 	return r, live
 }
@@ -164,11 +168,13 @@ func (sh *shard) readFew(st *state, l *limit, now, cost int64) (r slidegate.Read
 // chargeLog records cost units at now and drops what has left the window: the entries before live.
 func (sh *shard) chargeLog(st *state, l *limit, now, cost int64, live int) {
 	at := window.Record(now, l.resolution, st.at(), true)
-	if st.word&spilled == 0 {
-		sh.chargeOne(st, l, at, cost, live)
-		return
-	}
-	if st.word&fewBit != 0 {
+	switch {
+	case st.word&spilled == 0:
+		if sh.chargeInSlot(st, l, at, cost, live) {
+			return
+		}
+		live = 0
+	case st.word&fewBit != 0:
 		if sh.chargeFew(st, l, at, cost, live) {
 			return
 		}
@@ -188,28 +194,51 @@ func (sh *shard) chargeLog(st *state, l *limit, now, cost int64, live int) {
 	st.setAt(at)
 }
 
-// chargeOne is chargeLog for a log of one entry.
-func (sh *shard) chargeOne(st *state, l *limit, at, cost int64, live int) {
-	switch {
-	case live == 1:
-		st.setAt(at)
-		st.word = uint64(cost)
-	case at == st.at():
-		st.word += uint64(cost)
-	case l.few && int64(st.word)+cost <= fewUnits:
-		var f few
-		f.push(st.at(), int64(st.word))
-		f.push(at, cost)
-		st.setAt(at)
-		st.word = sh.fews.add(f) | fewBit
-	default:
-		var log ring
-		log.fit(l, st.at())
-		log.push(st.at(), int64(st.word))
-		log.push(at, cost)
-		st.setAt(at)
-		st.word = sh.rings.add(log)
+// few returns the units of a log in its slot.
+func (st *state) few() (f few) {
+	if st.word&packedBit != 0 {
+		return unpack(st.word, st.at())
 	}
+	f.push(st.at(), int64(st.word))
+	return f
+}
+
+// held returns how many live tell that all of a log in its slot has left: its units, or one for the only entry.
+func (st *state) held() int {
+	if st.word&packedBit != 0 {
+		units, _ := packedSpan(st.word)
+		return int(units)
+	}
+	return 1
+}
+
+// chargeInSlot is chargeLog for a log in its slot. Where the units are too many it makes a ring of those that count,
+// and is not done.
+func (sh *shard) chargeInSlot(st *state, l *limit, at, cost int64, live int) (done bool) {
+	packed, newest, units := st.word&packedBit != 0, st.at(), int64(st.word)
+	switch {
+	case live == st.held():
+		st.word = uint64(cost)
+	case !packed && at == newest:
+		st.word += uint64(cost)
+	case !packed && (!l.few || units+cost > fewUnits):
+		var log ring
+		log.fit(l, newest)
+		log.push(newest, units)
+		st.word = sh.rings.add(log)
+		return false
+	default:
+		f := st.few()
+		f.cut(0, live)
+		if !f.room(0, cost) {
+			st.word = sh.rings.add(f.ring(l, newest))
+			return false
+		}
+		f.push(at, cost)
+		st.word = sh.pack(&f, at)
+	}
+	st.setAt(at)
+	return true
 }
 
 // chargeFew is chargeLog for a few. Where the units are too many it makes a ring of those that count,
@@ -237,6 +266,13 @@ func (sh *shard) chargeFew(st *state, l *limit, at, cost int64, live int) (done 
 
 // refundLog takes back cost units recorded at time and tells whether anything is left.
 func (sh *shard) refundLog(st *state, l *limit, now, time, cost int64) (left bool) {
+	if st.word&(spilled|packedBit) == packedBit {
+		f := st.few()
+		newest := f.refund(time, cost, now, l.span, st.at())
+		st.word = sh.pack(&f, newest)
+		st.setAt(newest)
+		return f.len() > 0
+	}
 	if st.word&spilled == 0 {
 		if st.at() == time && window.Counts(time, now, l.span) {
 			st.word -= min(uint64(cost), st.word)
@@ -281,6 +317,10 @@ func (sh *shard) used(st *state, now, span int64, counter bool) int64 {
 		return sh.load(st).Roll(now, span).Used(now, span)
 	}
 	if st.word&spilled == 0 {
+		if st.word&packedBit != 0 {
+			units, _ := packedSpan(st.word)
+			return units
+		}
 		return int64(st.word)
 	}
 	if st.word&fewBit != 0 {

@@ -159,7 +159,7 @@ func (sh *shard) admit(st *state, l *limit, now, cost int64) (r slidegate.Readin
 func (sh *shard) allowLog(st *state, l *limit, now, cost int64) (allowed, done bool) {
 	word := st.word
 	if word&spilled == 0 {
-		_, allowed, done = quickOne(st, l, now, cost)
+		_, allowed, done = quickInSlot(st, l, now, cost)
 		return allowed, done
 	}
 	if word&fewBit != 0 {
@@ -221,7 +221,7 @@ func (sh *shard) quick(st *state, l *limit, now, cost int64) (r slidegate.Readin
 
 func (sh *shard) quickLog(st *state, l *limit, now, cost int64) (r slidegate.Reading, room, done bool) {
 	if st.word&spilled == 0 {
-		return quickOne(st, l, now, cost)
+		return quickInSlot(st, l, now, cost)
 	}
 	if st.word&fewBit != 0 {
 		return sh.quickFew(st, l, now, cost)
@@ -243,6 +243,14 @@ func (sh *shard) quickLog(st *state, l *limit, now, cost int64) (r slidegate.Rea
 	return r, true, true
 }
 
+// quickInSlot is quickLog for a log that is in its slot.
+func quickInSlot(st *state, l *limit, now, cost int64) (r slidegate.Reading, room, done bool) {
+	if st.word&packedBit != 0 {
+		return quickPacked(st, l, now, cost)
+	}
+	return quickOne(st, l, now, cost)
+}
+
 // quickOne is quickLog for a log of one entry.
 func quickOne(st *state, l *limit, now, cost int64) (r slidegate.Reading, room, done bool) {
 	if !window.Counts(st.at(), now, l.span) {
@@ -253,12 +261,16 @@ func quickOne(st *state, l *limit, now, cost int64) (r slidegate.Reading, room, 
 	case r.Units+cost > l.quota:
 		r.Back = r.At
 		return r, false, true
-	case r.At < now || l.resolution > 1:
-		return r, false, false
+	case r.At >= now && l.resolution == 1:
+		st.word += uint64(cost)
+		r.Units += cost
+		return r, true, true
+	case l.few && st.word == 1 && cost == 1 && l.resolution == 1: // two units
+		st.word, _ = packMore(1, now-r.At)
+		st.setAt(now)
+		return slidegate.Reading{At: now, Units: 2}, true, true
 	}
-	st.word += uint64(cost)
-	r.Units += cost
-	return r, true, true
+	return r, false, false
 }
 
 func (sh *shard) quickFew(st *state, l *limit, now, cost int64) (r slidegate.Reading, room, done bool) {

@@ -28,8 +28,11 @@ func (sh *shard) contents(st *state, l *limit) any {
 	switch {
 	case l.counter:
 		return sh.load(st)
+	case st.word&(spilled|packedBit) == packedBit:
+		f := st.few()
+		return f.charges(0, fewUnits, st.at())
 	case st.word&spilled == 0:
-		return slidegate.Charge{At: st.at(), Units: int64(st.word)}
+		return []slidegate.Charge{{At: st.at(), Units: int64(st.word)}}
 	case st.word&fewBit != 0:
 		return sh.fews.at(st.word).charges(0, fewUnits, st.at())
 	}
@@ -47,9 +50,19 @@ func (sh *shard) isUsual(st *state, l *limit, now, cost int64) bool {
 	var oldest, units int64
 	room := true
 	switch {
+	case st.word&(spilled|packedBit) == packedBit:
+		f, one := st.few(), cost == 1
+		oldest, units = f.time(0, st.at()), int64(f.len())
+		if room = one && units < packedUnits; room { // and all gaps find the bits they need
+			f.push(max(st.at(), now), 1)
+			bits := gapsAt / units
+			for i := range f.len() - 1 {
+				room = room && f.time(i+1, max(st.at(), now))-f.time(i, max(st.at(), now)) < 1<<bits
+			}
+		}
 	case st.word&spilled == 0:
 		oldest, units = st.at(), int64(st.word)
-		room = st.at() >= now
+		room = st.at() >= now || l.few && units == 1 && cost == 1
 	case st.word&fewBit != 0:
 		f := sh.fews.at(st.word)
 		oldest, units = f.time(0, st.at()), int64(f.len())
@@ -64,7 +77,7 @@ func (sh *shard) isUsual(st *state, l *limit, now, cost int64) bool {
 	case !window.Counts(oldest, now, l.span):
 		return false
 	case need > 0:
-		return need == 1 || st.word&spilled == 0
+		return need == 1 || st.word&(spilled|packedBit) == 0
 	}
 	return l.resolution == 1 && room
 }
@@ -81,6 +94,7 @@ func TestTheQuickWayIsTheLongWay(t *testing.T) {
 		most   int64             // that is charged at once
 	}{
 		{"one charge", []slidegate.Limit{log(2), log(3), log(1), log(9).WithResolution(2 * ms)}, 3},
+		{"a handful", []slidegate.Limit{log(8), log(5), log(3), log(100), log(9).WithResolution(2 * ms)}, 2},
 		{"a few", []slidegate.Limit{log(9), log(5), log(15), log(100), log(9).WithResolution(2 * ms)}, 3},
 		{"a few, up to as many as they may be", []slidegate.Limit{log(15), log(14), log(12), log(16), log(100)}, 5},
 		{"a few, and more", []slidegate.Limit{log(20), log(14), log(12), log(16)}, 5},

@@ -58,6 +58,11 @@ func (m *naive) refund(at, cost, now, span int64) {
 	}
 }
 
+// isOfUnits tells whether each unit of a log stands for itself: in a packed word, or in a few.
+func (st *state) isOfUnits() bool {
+	return st.word&(spilled|packedBit) == packedBit || st.word&(spilled|fewBit) == spilled|fewBit
+}
+
 // TestLogIsItsEntries runs random charges, reads and refunds on a log and on plain slices.
 func TestLogIsItsEntries(t *testing.T) {
 	for _, c := range []struct {
@@ -66,6 +71,9 @@ func TestLogIsItsEntries(t *testing.T) {
 		from int64 // the clock's first reading
 		jump int64 // the most it moves
 	}{
+		{"packed", slidegate.Per(time.Second, 8), 1_757_750_400_000, 280},
+		{"packed, and large gaps", slidegate.Per(20*24*time.Hour, 5), -5_000, 1 << 29},
+		{"packed, and of one time", slidegate.Per(time.Second, 8), 1_757_750_400_000, 9},
 		{"few", slidegate.Per(time.Second, 12), 1_757_750_400_000, 80},
 		{"few, where the low bits wrap", slidegate.Per(20*24*time.Hour, 12), 1<<40 - 1<<31, 1 << 28},
 		{"few, and a ring at times", slidegate.Per(time.Second, 18), -5_000, 300},
@@ -97,7 +105,7 @@ func TestLogIsItsEntries(t *testing.T) {
 				if model.sum(gone) != r.Units {
 					t.Fatalf("step %d: %d units count, want %d", step, r.Units, model.sum(gone))
 				}
-				if st.word&(spilled|fewBit) == spilled|fewBit {
+				if st.isOfUnits() {
 					if want := model.sum(0) - model.sum(gone); live != int(want) {
 						t.Fatalf("step %d: %d units have left, want %d", step, live, want)
 					}
@@ -229,8 +237,8 @@ func TestManyUnitsWidenARingAtOnce(t *testing.T) {
 	}
 }
 
-// TestFewUnitsNeedOneLine: a log is a block of 64 bytes up to fewUnits, a ring beyond, and nothing outside
-// of its slot again once all but the newest charge have left.
+// TestFewUnitsNeedOneLine: a log is in its slot up to packedUnits, a block of 64 bytes up to fewUnits, a ring beyond, and
+// nothing outside of its slot again once all but the newest charge have left.
 func TestFewUnitsNeedOneLine(t *testing.T) {
 	l := newLimit(slidegate.Per(time.Second, 1000), 0)
 	sh, st := &shard{}, new(newState(0, 1))
@@ -239,8 +247,9 @@ func TestFewUnitsNeedOneLine(t *testing.T) {
 			_, live := sh.readLog(st, &l, i, 1)
 			sh.chargeLog(st, &l, i, 1, live)
 		}
-		if few := st.word&fewBit != 0; few != (i > 1) || len(sh.rings.values) > 0 {
-			t.Fatalf("with %d units: a few is %v, %d rings", i, few, len(sh.rings.values))
+		few := st.word&(spilled|fewBit) == spilled|fewBit
+		if few != (i > packedUnits) || len(sh.rings.values) > 0 || len(sh.fews.values) > 0 != few {
+			t.Fatalf("with %d units: a few is %v, %d rings, %d blocks", i, few, len(sh.rings.values), len(sh.fews.values))
 		}
 	}
 	full := *st

@@ -116,7 +116,7 @@ func TestASparseSlabShrinks(t *testing.T) {
 	}{
 		{"nodes", []slidegate.Limit{slidegate.PerSecond(9), slidegate.PerSecond(9).Named("x")}, 1, 1,
 			func(sh *shard) (int, int) { return len(sh.nodes.values), len(sh.nodes.free) }},
-		{"fews", []slidegate.Limit{slidegate.PerSecond(9)}, 1, 2,
+		{"fews", []slidegate.Limit{slidegate.PerSecond(90)}, 1, packedUnits + 1,
 			func(sh *shard) (int, int) { return len(sh.fews.values), len(sh.fews.free) }},
 		{"rings", []slidegate.Limit{slidegate.PerSecond(90)}, 20, 2,
 			func(sh *shard) (int, int) { return len(sh.rings.values), len(sh.rings.free) }},
