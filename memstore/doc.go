@@ -7,9 +7,9 @@
 // # What it promises
 //
 // A decision over several limits of a key is one act under one lock. It costs the same at a
-// quota of ten and of a million, and at any number of keys. A log of up to fifteen units takes four
-// bytes for each; a longer one takes eight or sixteen for each distinct recorded time, however many
-// units share it.
+// quota of ten and of a million, and at any number of keys. A log of a handful of units, up to eight, takes no more
+// than a counter; one of up to fifteen takes four bytes for each; a longer one takes eight or sixteen for each distinct
+// recorded time, however many units share it.
 //
 // The clock is the process's monotonic clock, anchored once to the wall clock, so setting the wall
 // clock moves no window. [WithClock] injects another one.

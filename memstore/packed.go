@@ -20,8 +20,8 @@ const (
 	gapsMask    = 1<<gapsAt - 1
 )
 
-// gapBits is how many bits each of so many gaps has.
-var gapBits = [packedUnits]uint8{0, gapsAt, gapsAt / 2, gapsAt / 3, gapsAt / 4, gapsAt / 5, gapsAt / 6, gapsAt / 7}
+// gapBits is how many bits each of so many gaps has: gapsAt by their number, none where there is none.
+const gapBits = "\x00\x3b\x1d\x13\x0e\x0b\x09\x08"
 
 // gaps returns the number of gaps in a packed word, the bits of each, and the gaps.
 func gaps(word uint64) (n int, width uint8, all uint64) {
@@ -38,19 +38,12 @@ func packedSpan(word uint64) (units, span int64) {
 	return int64(n) + 1, span
 }
 
-// packMore returns a packed word, or 1 for a single unit, with a unit more that comes gap after the newest. It does not
-// fit if a gap then needs more bits than are left for it.
+// packMore returns a packed word with a unit more that comes gap after the newest. A word that is not packed stands for a
+// single unit. It does not fit if a gap then needs more bits than are left for it.
 func packMore(word uint64, gap int64) (next uint64, fits bool) {
-	var (
-		n     int
-		width uint8
-		all   uint64
-	)
-	if word&packedBit != 0 {
-		n, width, all = gaps(word)
-	}
+	n, width, all := gaps(word)
 	if n+1 >= packedUnits {
-		return 0, false
+		return next, false
 	}
 	wide := gapBits[n+1]
 	largest := uint64(gap)
@@ -80,7 +73,7 @@ func unpack(word uint64, newest int64) (f few) {
 
 // pack returns a word that holds the units of a few: packed if that is possible, of a few of its own if not, 0 where there are none.
 func (sh *shard) pack(f *few, newest int64) (word uint64) {
-	word = uint64(min(1, f.len()))
+	word = uint64(f.len())
 	for i := 1; i < f.len(); i++ {
 		var fits bool
 		if word, fits = packMore(word, f.time(i, newest)-f.time(i-1, newest)); !fits {

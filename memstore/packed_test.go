@@ -3,6 +3,8 @@ package memstore
 import (
 	"math/rand/v2"
 	"testing"
+
+	"github.com/slidegate/slidegate"
 )
 
 // widest are the largest gaps that words of two units, of three and so on hold.
@@ -92,5 +94,23 @@ func TestAFewIsKeptAsItIs(t *testing.T) {
 	}
 	if packed < 5000 || blocks < 5000 {
 		t.Errorf("%d were packed, %d were not", packed, blocks)
+	}
+}
+
+// TestEveryFormSaysHowMuchIsUsed: of a log of any length, in any form.
+func TestEveryFormSaysHowMuchIsUsed(t *testing.T) {
+	l := newLimit(slidegate.PerMinute(100), 0)
+	sh, st := &shard{}, newState(0, 1)
+	forms := map[bool]int{}
+	for n := int64(2); n <= 40; n++ {
+		_, live := sh.readLog(&st, &l, n, 1)
+		sh.chargeLog(&st, &l, n, 1, live)
+		forms[st.word&(spilled|fewBit) == spilled|fewBit]++
+		if got := sh.used(&st, n, l.span, false); got != n {
+			t.Errorf("%d of %d units are used", got, n)
+		}
+	}
+	if forms[true] != fewUnits-packedUnits {
+		t.Errorf("%d lengths were a few", forms[true])
 	}
 }

@@ -266,7 +266,7 @@ func quickOne(st *state, l *limit, now, cost int64) (r slidegate.Reading, room, 
 		r.Units += cost
 		return r, true, true
 	case l.few && st.word == 1 && cost == 1 && l.resolution == 1: // two units
-		st.word, _ = packMore(1, now-r.At)
+		st.word, _ = packMore(st.word, now-r.At)
 		st.setAt(now)
 		return slidegate.Reading{At: now, Units: 2}, true, true
 	}

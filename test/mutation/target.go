@@ -11,7 +11,7 @@ type target struct{ files, killers []string }
 var targets = []target{
 	{[]string{"internal/window/counter.go", "internal/window/log.go"},
 		[]string{"internal/window", "memstore", "test"}},
-	{[]string{"memstore/plan.go", "memstore/limit.go", "memstore/ring.go", "memstore/few.go", "memstore/slab.go", "memstore/shard.go", "memstore/store.go", "memstore/joint.go", "memstore/charges.go"},
+	{[]string{"memstore/plan.go", "memstore/limit.go", "memstore/ring.go", "memstore/few.go", "memstore/packed.go", "memstore/slab.go", "memstore/shard.go", "memstore/store.go", "memstore/joint.go", "memstore/charges.go"},
 		[]string{"memstore", "test"}},
 	{[]string{"limit.go", "limiter.go", "decision.go", "settle.go", "group.go", "charges.go"},
 		[]string{".", "memstore", "test", "gatetest", "wrap"}},

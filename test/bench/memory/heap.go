@@ -74,6 +74,7 @@ type filling struct {
 func fillings() []filling {
 	return []filling{
 		{"log, one charge", bench.LogTake, 1},
+		{"log, five charges", bench.LogTake, 5},
 		{"log, ten charges", bench.LogTake, 10},
 		{"counter", bench.CounterTake, 1},
 		{"three logs, one charge", bench.Log3Take, 1},
