@@ -237,16 +237,28 @@ func TestSizesAreNoLargerThanSaid(t *testing.T) {
 	cases := examples(t)
 	sustained := cases[0].held[1].limit
 	for _, store := range []string{"memory", "Redis"} {
-		for _, entries := range []int{1, 2, 16, 33} {
+		for _, entries := range []int{1, 16, 33} {
 			cases = append(cases, example{store: store, held: []held{{sustained, entries}}})
 		}
 	}
+	cases = append(cases, example{store: "Redis", held: []held{{sustained, 2}}})
 	for _, e := range cases {
 		measure := map[string]func(*testing.T, []held) float64{"memory": measuredInMemory, "Redis": measuredInRedis}[e.store]
 		took, said := measure(t, e.held), e.formula()
 		t.Logf("%s, %v: %.0f bytes a key, by the formula %.0f", e.store, e.held, took, said)
 		if took > said || took < said/3 {
 			t.Errorf("%s, %v: %.0f bytes a key, by the formula %.0f", e.store, e.held, took, said)
+		}
+	}
+}
+
+// TestAHandfulTakesNoMoreThanOne: up to four charges minutes apart take in memory what the formula says of one.
+func TestAHandfulTakesNoMoreThanOne(t *testing.T) {
+	sustained := examples(t)[0].held[1].limit
+	one := example{store: "memory", held: []held{{sustained, 1}}}.formula()
+	for _, entries := range []int{2, 3, 4} {
+		if took := measuredInMemory(t, []held{{sustained, entries}}); took > one {
+			t.Errorf("%d entries: %.0f bytes a key, of one by the formula %.0f", entries, took, one)
 		}
 	}
 }
