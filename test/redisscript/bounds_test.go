@@ -120,6 +120,24 @@ func TestBoundsOfWhatIsUnderstood(t *testing.T) {
 	}
 }
 
+// TestAHeadThatContradictsItselfIsNotListed: nobody who looks is told of charges that no decision counts.
+func TestAHeadThatContradictsItselfIsNotListed(t *testing.T) {
+	s := newScripts(t, redistest.Standalone(t), newClock())
+	const now = 1_800_000_000_000
+	s.clock.SetMilli(now)
+	l := slidegate.PerMinute(1000).Named("x")
+	for name, value := range map[string]string{
+		"without a newest entry":          smallOf(now, 1, 1, 0, one(1)),
+		"with less than its newest entry": smallOf(now, 0, 1, 2),
+		"that is a window old":            smallOf(now-60_000, 0, 1, 1),
+	} {
+		s.put(t, s.key("u", l), []string{"SET", "", value})
+		if units, err := s.listed("u", l); units != 0 || err != nil {
+			t.Errorf("a log %s: %d units are listed, %v", name, units, err)
+		}
+	}
+}
+
 // TestRefundsAtTheBounds: what is given back is of a log that is sound, and of a charge that still counts.
 func TestRefundsAtTheBounds(t *testing.T) {
 	s := newScripts(t, redistest.Standalone(t), newClock())
