@@ -362,8 +362,9 @@ func TestStartSaysWhatTheAdminDoorWants(t *testing.T) {
 
 // TestStartSaysHowToTryIt, in a way that gets an answer.
 func TestStartSaysHowToTryIt(t *testing.T) {
-	if r := start(t, nil, "--limit", "5/1h", "--proxy-protocol", "listen"); !strings.Contains(r.said(), "curl -i --haproxy-protocol http://") || !strings.Contains(r.said(), "may connect to --listen, and say in a PROXY header for whom") {
-		t.Error(r.said())
+	r := start(t, nil, "--limit", "5/1h", "--proxy-protocol", "listen")
+	for _, want := range []string{"curl -i --haproxy-protocol http://", "may connect to --listen, and say in a PROXY header for whom"} {
+		eventually(t, "the start says "+want, func() bool { return strings.Contains(r.said(), want) })
 	}
 }
 
