@@ -42,7 +42,7 @@ func TestGatesInAModuleOfYourOwn(t *testing.T) {
 			}
 			sh := exec.Command("sh", "-ec", commands+"go build -mod=mod .") // as after go mod tidy, and without a network
 			sh.Dir = dir
-			sh.Env = append(os.Environ(), "DIR="+root, "GOWORK=off", "GOFLAGS=", "GOPROXY=off")
+			sh.Env = append(os.Environ(), "DIR="+root, "GOWORK=off", "GOFLAGS=", "GOPROXY=off", "GOSUMDB=off")
 			if out, err := sh.CombinedOutput(); err != nil {
 				t.Errorf("%v\n%s\n%s", err, commands, out)
 			}
