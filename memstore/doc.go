@@ -7,7 +7,7 @@
 // # What it promises
 //
 // A decision over several limits of a key is one act under one lock. It costs the same at a
-// quota of ten and of a million, and at any number of keys. A log of a handful of units, up to eight, takes no more
+// quota of ten and of a million, and at any number of keys. A log of up to eight units near each other takes no more
 // than a counter; one of up to fifteen takes four bytes for each; a longer one takes eight or sixteen for each distinct
 // recorded time, however many units share it.
 //
